@@ -68,12 +68,14 @@ fn kept_seeds_find_nothing_any_more() {
 }
 
 /// `SIM_SEED=n cargo test -p mooring-sim --test session_vips one_seed_told -- --nocapture` tells one run, with the fewest faults
-/// that still fail if it fails; `SIM_VERBOSE=1` all that goes into the cores and comes out of them.
+/// that still fail if it fails; `SIM_VERBOSE=1` all that goes into the cores and comes out of them; `SIM_WIDENINGS=n` as it was drawn
+/// after so many widenings.
 #[test]
 fn one_seed_told() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let Some(seed) = number("SIM_SEED") else { return };
-    let mut plan = Plan::of(seed, None);
+    let widenings = number("SIM_WIDENINGS").and_then(|n| usize::try_from(n).ok());
+    let mut plan = widenings.map_or_else(|| Plan::of(seed, None), |widenings| Plan::drawn(seed, None, widenings));
     if let Some(violation) = run(&plan).violation {
         let kept = shrink(&plan, violation.rule);
         plan = plan.only(&kept);

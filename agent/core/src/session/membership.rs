@@ -1,11 +1,14 @@
 //! All sessions, as this node has seen them by one watch, by lists and by answers to its own writes.
 
+mod copies;
+mod ended;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::ends::Ends;
 use super::published::Published;
-use super::{Declared, Holder, Member, Peer, Standing, View, number};
+use super::{Declared, Peer, Standing, View, number};
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::Labels;
@@ -140,82 +143,6 @@ impl Membership {
 
     fn is_gone(&self, node: &str, uid: &str) -> bool {
         self.gone.get(node).is_some_and(|(gone, _)| gone == uid)
-    }
-
-    /// A member object was shown, by its watch or by the answer to a write. That proves nothing about the watches of Leases, which
-    /// may be behind it.
-    pub fn see_member(&mut self, now: Time, member: Member) -> Shown {
-        let newer = self.published.see(now, &member);
-        if newer && member.is_read() { self.repeat(now, member.copy) } else { Shown::Nothing }
-    }
-
-    /// All member objects. Answers with the nodes whose sessions have changed, and with those whose member object is another one.
-    pub fn see_members(&mut self, now: Time, members: Vec<Member>) -> (Vec<String>, Vec<String>) {
-        let other = self.published.see_all(now, &members);
-        let changed = |member: Member| {
-            let node = member.copy.node.clone();
-            (self.repeat(now, member.copy) == Shown::Changed).then_some(node)
-        };
-        (members.into_iter().filter(Member::is_read).filter_map(changed).collect(), other)
-    }
-
-    /// Who follows a Lease believes the Lease alone. Others believe whichever names the later version of the Lease: somebody may have
-    /// set a member object back. After a backup was restored, the earlier version is the true one: a list tells.
-    fn repeat(&mut self, now: Time, copy: View) -> Shown {
-        let node = copy.node.clone();
-        let known = self.peers.get(&node);
-        let repeated = known.is_some_and(|peer| peer.view.version == copy.version);
-        if self.followed.contains_key(&node) || repeated || self.is_older(&copy) && !planted!(BelievesOldCopies) {
-            return Shown::Nothing;
-        }
-        let shown = self.put(now, copy, Source::Copy);
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.ahead = true;
-        }
-        shown
-    }
-
-    /// Whether a node's member object says something else than what is known, and names an earlier version of the Lease, or one of
-    /// which it is known that it is gone. It was set back, or the store was.
-    #[must_use]
-    pub fn is_copy_older(&self, node: &str) -> bool {
-        if self.get(node).is_none() {
-            return self.copy(node).is_some_and(View::is_live);
-        }
-        let known = self.peers.get(node).map(|peer| &peer.view);
-        let other = |(view, copy): &(&View, &View)| !copy.is_as_new_as(view) && !copy.says_as(view);
-        known.zip(self.copy(node)).is_some_and(|pair| other(&pair))
-    }
-
-    /// What the member objects say of sessions that live.
-    pub fn live_copies(&self) -> impl Iterator<Item = &View> {
-        self.published.all().filter(|member| member.is_read()).map(|member| &member.copy).filter(|copy| copy.is_live())
-    }
-
-    /// What a node's member object says, if that can be read.
-    #[must_use]
-    pub fn copy(&self, node: &str) -> Option<&View> {
-        self.member(node).filter(|member| member.is_read()).map(|member| &member.copy)
-    }
-
-    /// A member object is gone. That says nothing about the session: its Lease decides.
-    pub fn member_gone(&mut self, node: &str) {
-        self.published.gone(node);
-        if !self.peers.contains_key(node) {
-            self.ends.remove(node);
-        }
-    }
-
-    /// A node's member object.
-    #[must_use]
-    pub fn member(&self, node: &str) -> Option<&Member> {
-        self.published.get(node)
-    }
-
-    /// When a node's member object was first shown as it is.
-    #[must_use]
-    pub fn member_since(&self, node: &str) -> Option<Time> {
-        self.published.since(node)
     }
 
     /// Whether this node sees each renewal of a session: it follows the Lease by its name, or the Lease has no member object and is
@@ -394,45 +321,6 @@ impl Membership {
             .get(node)
             .filter(|peer| peer.view.is_live() && (self.is_followed(node) || planted!(JudgesUnfollowed)))
             .map(|peer| peer.expires(rules))
-    }
-
-    /// Whether the incarnation by which a record names its holder has ended. None: not known. `seen`: when the record was
-    /// first seen so. The record may be newer than all that is known of sessions: only a list that was asked for since then
-    /// can say that a Lease that was never seen does not exist.
-    #[must_use]
-    pub fn has_ended(&self, holder: &Holder, seen: Time) -> Option<bool> {
-        if !self.is_complete() {
-            return None;
-        }
-        let peer = self.peers.get(&holder.node);
-        // What a member object has told since the list may be old, and so may the first list of a watch be, which was made before. They
-        // prove ends, and not that there is no such incarnation.
-        let old = peer.is_some_and(|peer| peer.copied || peer.is_behind_list()) && !planted!(BelievesOldCopies);
-        let listed = !old && self.listed.is_some_and(|sent| sent >= seen);
-        let Some(known) = peer.map(|peer| &peer.view).filter(|v| v.uid == holder.session.uid) else {
-            let gone = self.is_gone(&holder.node, &holder.session.uid);
-            return (gone || listed).then_some(true);
-        };
-        if known.record.transitions < holder.session.transitions {
-            // The incarnation began since, and the watch of sessions is behind that of records; or the Lease was set back.
-            return listed.then_some(true);
-        }
-        Some(!(known.is_live() && known.is_of(&holder.session)))
-    }
-
-    /// The version by which that incarnation had ended, if that is known. The end may have come sooner.
-    #[must_use]
-    pub fn ended_by(&self, holder: &Holder) -> Option<u64> {
-        let view = self.peers.get(&holder.node).map(|peer| &peer.view);
-        if view.is_some_and(|view| view.is_live() && view.is_of(&holder.session)) {
-            return None;
-        }
-        if let Some(seen) = self.ends.get(&holder.node).and_then(|ends| ends.of(&holder.session)) {
-            return Some(seen);
-        }
-        // Incarnations that this node has not seen may have come and gone: when the last one began, this one had ended.
-        let later = |v: &&View| v.uid == holder.session.uid && v.record.transitions > holder.session.transitions;
-        view.filter(later).and_then(View::declared).and_then(|d| d.after.as_deref()).and_then(number)
     }
 
     /// The node that declares this MAC address, whether or not its session has ended.

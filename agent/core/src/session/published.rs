@@ -62,6 +62,13 @@ impl Published {
         newer
     }
 
+    /// Whether one of these is older than what is known: the store was set back.
+    pub(super) fn is_any_older(&self, members: &[Member]) -> bool {
+        let older =
+            |one: &Member| self.get(&one.copy.node).is_some_and(|known| super::is_lower(&one.version, &known.version));
+        members.iter().any(older)
+    }
+
     /// All that there are. Answers with the nodes whose member object is another one now, or is gone.
     pub(super) fn see_all(&mut self, now: Time, members: &[Member]) -> Vec<String> {
         let before = std::mem::take(&mut self.members);

@@ -40,6 +40,7 @@ mod own;
 mod owned;
 mod pace;
 mod provisional;
+mod published;
 mod publishing;
 mod questions;
 mod recalling;

@@ -10,11 +10,10 @@ use std::time::Duration;
 use super::api::spread;
 use super::questions::Question;
 use super::{Call, Output, SessionVips};
-use crate::event::Failure;
 use crate::lease::Record;
 use crate::planted::planted;
 use crate::rules::MARGIN;
-use crate::session::{Member, Shown, View, is_lower, number};
+use crate::session::{Member, Shown, View, number};
 use crate::time::Time;
 
 /// How long a write may go unanswered.
@@ -24,13 +23,6 @@ const STEP: Duration = Duration::from_millis(300);
 /// The same, if the member object names a later version of the Lease than the one that this node knows: its watch of the Lease may be
 /// behind. After that, a list tells.
 const BEHIND: Duration = Duration::from_secs(3);
-/// After another one's write was met, the next one waits for this.
-const OTHERS: Duration = Duration::from_millis(100);
-/// A write that failed is repeated after this.
-const AGAIN: Duration = Duration::from_millis(500);
-/// A write that was refused is repeated after this: rights are missing, or the namespace is.
-const REFUSED: Duration = Duration::from_secs(10);
-
 /// What is to be written, and what is being written.
 #[derive(Debug, Default)]
 pub(super) struct Publishing {
@@ -41,12 +33,12 @@ pub(super) struct Publishing {
     /// Nodes whose member object differs from what is known of the Lease, and since when.
     differ: BTreeMap<String, Time>,
     /// The writes under way, by node.
-    flights: BTreeMap<String, Flight>,
+    pub(super) flights: BTreeMap<String, Flight>,
     /// No write for a node before.
-    next: BTreeMap<String, Time>,
+    pub(super) next: BTreeMap<String, Time>,
     /// A write has failed: until then none for a node whose Lease is not followed here. Rights may be missing, and each node would try
     /// for each.
-    failed_until: Time,
+    pub(super) failed_until: Time,
     /// This node has ended these sessions, and tells the others.
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
@@ -55,12 +47,12 @@ pub(super) struct Publishing {
 
 /// A write of a member object.
 #[derive(Debug)]
-struct Flight {
-    id: u64,
+pub(super) struct Flight {
+    pub(super) id: u64,
     /// The version of the Lease that it names.
-    copy: String,
+    pub(super) copy: String,
     /// Without an answer it has failed then.
-    fails_at: Time,
+    pub(super) fails_at: Time,
 }
 
 impl Publishing {
@@ -124,6 +116,10 @@ impl SessionVips {
     }
 
     pub(super) fn members_listed(&mut self, members: Vec<Member>) {
+        // What is known of Leases may be of the store as it was before: a list tells, and it was asked for since.
+        if self.sessions.is_set_back(&members) {
+            self.list_anew();
+        }
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);
         for node in other {
             self.publishing.look_at(&node);
@@ -248,52 +244,5 @@ impl SessionVips {
         self.due(fails_at);
         let base = self.sessions.member(node).map(|member| member.version.clone());
         self.step.out.push(Output::Call(Call::Publish { id, base, copy, within: WITHIN }));
-    }
-
-    /// Ends writes that were never answered.
-    pub(super) fn advance_published(&mut self) {
-        let over: Vec<(u64, Time)> = self.publishing.flights.values().map(|f| (f.id, f.fails_at)).collect();
-        for (id, fails_at) in over {
-            if self.due(fails_at) {
-                self.was_published(id, Err(Failure::Away));
-            }
-        }
-    }
-
-    /// A write was answered: with the object as it is now, or as another one has made it.
-    pub(super) fn was_published(&mut self, id: u64, result: Result<Option<Member>, Failure>) {
-        let now = self.step.at.now;
-        self.step.again = true;
-        let node = self.publishing.flights.iter().find(|(_, f)| f.id == id).map(|(node, _)| node.clone());
-        let flight = node.as_ref().and_then(|node| self.publishing.flights.remove(node));
-        if let Some(node) = &node {
-            self.publishing.look_at(node);
-        }
-        match (result, node) {
-            (Ok(Some(member)), node) => {
-                self.api_answered();
-                let of = member.copy.node.clone();
-                if node.is_some() && flight.is_none_or(|flight| flight.copy != member.copy.version) {
-                    self.publishing.next.insert(of.clone(), now + OTHERS);
-                }
-                if self.sessions.member(&of).is_some_and(|known| is_lower(&member.version, &known.version)) {
-                    // The store was set back, or the watch was faster than the answer: the next write finds out which.
-                    return self.sessions.member_gone(&of);
-                }
-                self.member_shown(member);
-            }
-            (Ok(None), node) => {
-                self.api_answered();
-                if let Some(node) = &node {
-                    self.sessions.member_gone(node);
-                }
-            }
-            (Err(failure), Some(node)) => {
-                let wait = if failure == Failure::Away { AGAIN } else { REFUSED };
-                self.publishing.failed_until = now + REFUSED;
-                self.publishing.next.insert(node, now + wait);
-            }
-            (Err(_), None) => {}
-        }
     }
 }

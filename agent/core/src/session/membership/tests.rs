@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::lease::Record;
-use crate::session::Incarnation;
+use crate::session::{Holder, Incarnation, Member};
 
 fn view(node: &str, version: u64, transitions: u32, live: bool) -> View {
     let record = Record {

@@ -89,6 +89,21 @@ fn an_old_member_object_that_stays_is_asked_about_once() {
     assert_eq!(world.lists(), lists + 1);
 }
 
+/// A backup of the store was restored: member objects have lower versions than before.
+#[test]
+fn who_sees_that_the_store_was_set_back_lists_at_once() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let all: Vec<Member> = world.members.values().cloned().collect();
+    let old: Vec<Member> = all.iter().map(|one| Member { version: "1".into(), ..one.clone() }).collect();
+    for (members, asks) in [(all, 0), (old, 1)] {
+        let lists = world.lists();
+        world.tell(3, Event::Input(Input::Members(members)));
+        world.run(ms(10));
+        assert_eq!(world.lists() - lists, asks);
+    }
+}
+
 /// A node that follows a Lease knows an earlier version than the member object names.
 #[test]
 fn who_knows_less_than_the_member_object_lists_before_it_writes() {
