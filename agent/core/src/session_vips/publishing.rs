@@ -23,6 +23,7 @@ const STEP: Duration = Duration::from_millis(300);
 /// The same, if the member object names a later version of the Lease than the one that this node knows: its watch of the Lease may be
 /// behind. After that, a list tells.
 const BEHIND: Duration = Duration::from_secs(3);
+
 /// What is to be written, and what is being written.
 #[derive(Debug, Default)]
 pub(super) struct Publishing {
@@ -197,13 +198,12 @@ impl SessionVips {
             Some(peer) => &peer.view,
             None => deleted.map(|(ended, _)| ended)?,
         };
-        let mine = me || self.following.asked.contains(node) || self.publishing.ended_here.contains(node);
-        let mine = mine || self.is_untold(node);
+        let ended_now = deleted.is_some() || self.publishing.ended_here.contains(node);
+        let mine = me || self.following.asked.contains(node) || ended_now || self.is_untold(node);
         let other = self.sessions.member(node).is_none_or(|member| !member.copy.says_as(known));
         // Nobody needs to hear that a session of which nobody was told has ended. But somebody may have deleted the member object just now.
-        let ended_now = deleted.is_some() || self.publishing.ended_here.contains(node);
         let matters = known.is_live() || ended_now || self.sessions.member(node).is_some();
-        (known.published && (mine || deleted.is_some()) && other && matters).then(|| known.clone())
+        (known.published && mine && other && matters).then(|| known.clone())
     }
 
     fn consider_publishing(&mut self, node: &str, since: Time) {

@@ -23,17 +23,8 @@ fn limited(limit: u32) -> Rules {
 /// As `World::settled`, with the time that a limit takes.
 fn settled(count: u8, vips: u8, rules: &Rules) -> World {
     let mut world = World::new(count, rules);
-    for n in 0..world.hosts.len() {
-        world.start(n);
-    }
-    world.run(ms(2_000));
-    for v in 0..vips {
-        world.create(vip(v));
-    }
-    world.run(ms(90_000));
-    for v in 0..vips {
-        assert_eq!(world.carriers(vip(v)).len(), 1, "{}", vip(v));
-    }
+    world.begin(ms(2_000), vips, ms(90_000));
+    world.each_is_carried(vips);
     world
 }
 

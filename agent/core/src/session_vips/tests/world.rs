@@ -153,18 +153,28 @@ impl World {
     /// A world in which each of so many VIPs is carried by one node, and nothing happens.
     pub(super) fn settled(count: u8, vips: u8, rules: &Rules) -> Self {
         let mut world = Self::new(count, rules);
-        for n in 0..world.hosts.len() {
-            world.start(n);
-        }
-        world.run(ms(1_000));
-        for v in 0..vips {
-            world.create(vip(v));
-        }
-        world.run(ms(12_000));
-        for v in 0..vips {
-            assert_eq!(world.carriers(vip(v)).len(), 1, "{}", vip(v));
-        }
+        world.begin(ms(1_000), vips, ms(12_000));
+        world.each_is_carried(vips);
         world
+    }
+
+    /// All agents start. After a while there are so many VIPs, and they have time to be taken.
+    pub(super) fn begin(&mut self, first: Duration, vips: u8, then: Duration) {
+        for n in 0..self.hosts.len() {
+            self.start(n);
+        }
+        self.run(first);
+        for v in 0..vips {
+            self.create(vip(v));
+        }
+        self.run(then);
+    }
+
+    /// Each of so many VIPs is carried by one node.
+    pub(super) fn each_is_carried(&self, vips: u8) {
+        for v in 0..vips {
+            assert_eq!(self.carriers(vip(v)).len(), 1, "{}", vip(v));
+        }
     }
 
     /// An agent starts: it is told of its interface, all `IPAddress` objects and all sessions.
