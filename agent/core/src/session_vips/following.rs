@@ -44,8 +44,8 @@ impl SessionVips {
         self.step.out.push(Output::Call(Call::Follow { nodes }));
     }
 
-    /// Its own, so that it hears of its end at once; those that it judges, if they live or their member objects say so; and those whose VIPs it carries provisionally: a renewal tells
-    /// that the holder is alive.
+    /// Its own, so that it hears of its end at once; those that it judges, if they live or their member objects say so; and those whose
+    /// VIPs it carries provisionally: a renewal tells that the holder is alive.
     fn to_follow(&self) -> BTreeSet<String> {
         let me = &self.rules.node;
         let told = |node: &str| self.sessions.copy(node).is_some_and(View::is_live);

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use super::SessionVips;
+use super::publishing::Pause;
 use crate::event::Failure;
 use crate::session::{Member, is_lower};
 use crate::time::Time;
 
 /// After another one's write was met, the next one waits for this.
 const OTHERS: Duration = Duration::from_millis(100);
-/// A write that failed is repeated after this.
+/// A write that failed is repeated after this. While the API server answers everything else, each pause is twice as long as the one
+/// before, up to [`REFUSED`]: a webhook or a quota may be in the way.
 const AGAIN: Duration = Duration::from_millis(500);
 /// A write that was refused is repeated after this: rights are missing, or the namespace is.
 const REFUSED: Duration = Duration::from_secs(10);
@@ -39,7 +41,7 @@ impl SessionVips {
                 self.api_answered();
                 let of = member.copy.node.clone();
                 if node.is_some() && flight.is_none_or(|flight| flight.copy != member.copy.version) {
-                    self.publishing.next.insert(of.clone(), now + OTHERS);
+                    self.pause_publishing(&of, OTHERS);
                 }
                 if self.sessions.member(&of).is_some_and(|known| is_lower(&member.version, &known.version)) {
                     // The store was set back, or the watch was faster than the answer: the next write finds out which.
@@ -54,11 +56,21 @@ impl SessionVips {
                 }
             }
             (Err(failure), Some(node)) => {
-                let wait = if failure == Failure::Away { AGAIN } else { REFUSED };
                 self.publishing.failed_until = now + REFUSED;
-                self.publishing.next.insert(node, now + wait);
+                let before = self.publishing.pauses.get(&node).map_or(Duration::ZERO, |pause| pause.length);
+                let length = match failure {
+                    Failure::Away if self.api.away.is_some() => AGAIN,
+                    Failure::Away => (before * 2).clamp(AGAIN, REFUSED),
+                    _ => REFUSED,
+                };
+                self.pause_publishing(&node, length);
             }
             (Err(_), None) => {}
         }
+    }
+
+    fn pause_publishing(&mut self, node: &str, length: Duration) {
+        let until = self.step.at.now + length;
+        self.publishing.pauses.insert(node.to_owned(), Pause { until, length });
     }
 }

@@ -35,8 +35,8 @@ pub(super) struct Publishing {
     differ: BTreeMap<String, Time>,
     /// The writes under way, by node.
     pub(super) flights: BTreeMap<String, Flight>,
-    /// No write for a node before.
-    pub(super) next: BTreeMap<String, Time>,
+    /// After a write for a node, the next one waits.
+    pub(super) pauses: BTreeMap<String, Pause>,
     /// A write has failed: until then none for a node whose Lease is not followed here. Rights may be missing, and each node would try
     /// for each.
     pub(super) failed_until: Time,
@@ -44,6 +44,13 @@ pub(super) struct Publishing {
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
     deleted: BTreeMap<String, (View, Duration)>,
+}
+
+/// No write for a node before a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pause {
+    pub(super) until: Time,
+    pub(super) length: Duration,
 }
 
 /// A write of a member object.
@@ -185,7 +192,7 @@ impl SessionVips {
         self.publishing.differ.remove(node);
         self.publishing.ended_here.remove(node);
         self.publishing.deleted.remove(node);
-        self.publishing.next.remove(node);
+        self.publishing.pauses.remove(node);
     }
 
     /// What the member object of a node should say, if it says something else and this node may write it.
@@ -220,7 +227,7 @@ impl SessionVips {
             None => deleted.unwrap_or_else(|| STEP * 3 + spread(&self.rules.node)),
             Some(place) => STEP * (1 + place) + if behind { BEHIND } else { Duration::ZERO },
         };
-        let next = self.publishing.next.get(node).copied().unwrap_or(since);
+        let next = self.publishing.pauses.get(node).map_or(since, |pause| pause.until);
         if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {
             return;
         }

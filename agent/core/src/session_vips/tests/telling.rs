@@ -171,6 +171,9 @@ fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
                 world.store("late".into(), Some(before.uid.clone()), record.clone(), declared.clone(), None);
             }
         }
+        // What they saw last of the Lease is old, and it is renewed.
+        let ends = world.hosts.iter().filter(|host| !host.ends.is_empty()).count();
+        assert!(!renews || ends == 0, "{ends} nodes tried to end it");
         let lists = world.hosts.iter().flat_map(|host| host.lists.iter().filter(|at| **at >= since));
         let mut lists: Vec<u128> = lists.map(|at| at.since(since).as_millis()).collect();
         lists.sort_unstable();
@@ -206,12 +209,50 @@ fn who_may_not_write_member_objects_tries_seldom_for_others() {
         };
         let writes = world.hosts.iter().map(others).max();
         assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for nodes that it does not follow");
+        let own = |host: &super::world::Host| {
+            host.publishes.iter().filter(|(at, of)| *at >= since && *of == host.name).count()
+        };
+        let writes = world.hosts.iter().map(own).max();
+        assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for itself");
         let lists = world.lists();
         world.publish_refused = None;
         world.run(ms(15_000));
         assert_eq!(world.members.len(), 30);
         assert_eq!(world.lists(), lists);
     }
+}
+
+/// A list has shown a session that nobody was told of. Then somebody deletes its Lease. The watch of the Lease begins after that, and
+/// while a list is under way that was made before.
+#[test]
+fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
+    let mut seen = 0;
+    for n in 1..8 {
+        let world = &mut World::settled(8, 0, &Rules::default());
+        world.publish_refused = Some(Failure::Refused);
+        let believes = |world: &World| world.hosts[n].session_vips.sessions.live().any(|(node, _)| node == "late");
+        let like = session_of("late", &world.sessions["node1"].clone());
+        world.store("late".into(), None, like.record, like.declared, None);
+        // The world shows it no watch of this Lease.
+        world.hosts[n].follows.insert("late".into());
+        world.tell(n, Event::Input(Input::WatchLost));
+        world.run(ms(500));
+        assert!(believes(world));
+        if !world.hosts[n].session_vips.following.asked.contains("late") {
+            continue;
+        }
+        // The API server makes the list after 900 ms, and the answer takes as long.
+        world.hosts[n].delay = ms(900);
+        world.tell(n, Event::Input(Input::WatchLost));
+        world.run(ms(1_000));
+        world.sessions.remove("late");
+        world.hosts[n].delay = ms(2);
+        world.tell(n, Event::Input(Input::Followed { node: "late".into(), view: None }));
+        world.run(ms(3_000));
+        assert!(!believes(world));
+        seen += 1;
+    }
+    assert!(seen >= 2, "{seen}");
 }
 
 /// A node dies, and somebody deletes its Lease and its member object together.

@@ -62,6 +62,8 @@ pub(super) struct Host {
     pub(super) lists: Vec<Time>,
     /// When it wrote a member object, and whose.
     pub(super) publishes: Vec<(Time, String)>,
+    /// When it tried to end another's session, and whose.
+    pub(super) ends: Vec<(Time, String)>,
     /// The answer to the next end that it writes of another's session is lost.
     pub(super) loses_end: bool,
 }
@@ -144,6 +146,7 @@ impl World {
                 events: 0,
                 lists: vec![],
                 publishes: vec![],
+                ends: vec![],
                 loses_end: false,
             });
         }
@@ -417,6 +420,9 @@ impl World {
                     Output::Call(Call::ReadSessions { .. }) => self.hosts[n].lists.push(self.now),
                     Output::Call(Call::Publish { copy, .. }) => {
                         self.hosts[n].publishes.push((self.now, copy.node.clone()));
+                    }
+                    Output::Call(Call::WriteSession { end: Some(_), node, .. }) if *node != self.hosts[n].name => {
+                        self.hosts[n].ends.push((self.now, node.clone()));
                     }
                     _ => {}
                 }
