@@ -127,7 +127,8 @@ impl<S: Subject> Settings<S> {
             let address = own(node, segment);
             let link = Link {
                 name: format!("eth{segment}"),
-                macs: vec![mac(node, port)],
+                // The agent declares all ports of a bond, the one in use first.
+                macs: vec![mac(node, port), mac(node, port ^ 1)],
                 addresses: std::iter::once(address).chain(more(segment)).collect(),
                 subnets: vec![Subnet::of(address, 16)],
                 up: up[segment],
