@@ -202,17 +202,16 @@ fn who_may_not_write_member_objects_tries_seldom_for_others() {
         world.run(ms(60_000));
         let since = world.now;
         world.run(ms(60_000));
-        // For itself, and for those that it follows.
-        let others = |host: &super::world::Host| {
-            let own = |of: &String| *of == host.name || host.follows.contains(of);
-            host.publishes.iter().filter(|(at, of)| *at >= since && !own(of)).count()
+        // The most that a node wrote in the last minute, of those nodes.
+        let most = |of_whom: fn(&super::world::Host, &String) -> bool| {
+            let writes = |host: &super::world::Host| {
+                host.publishes.iter().filter(|(at, of)| *at >= since && of_whom(host, of)).count()
+            };
+            world.hosts.iter().map(writes).max()
         };
-        let writes = world.hosts.iter().map(others).max();
+        let writes = most(|host, of| *of != host.name && !host.follows.contains(of));
         assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for nodes that it does not follow");
-        let own = |host: &super::world::Host| {
-            host.publishes.iter().filter(|(at, of)| *at >= since && *of == host.name).count()
-        };
-        let writes = world.hosts.iter().map(own).max();
+        let writes = most(|host, of| *of == host.name);
         assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for itself");
         let lists = world.lists();
         world.publish_refused = None;
