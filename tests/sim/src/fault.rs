@@ -158,7 +158,7 @@ impl<O: OwnFault> fmt::Display for Fault<O> {
                 write!(f, "the link of {} to segment {segment} passes nothing, unnoticed", name::<O>(*n))
             }
             Self::Unplug(n, segment) => write!(f, "the interface of {} on segment {segment} is gone", name::<O>(*n)),
-            Self::NewMac(n) => write!(f, "a bond of {} changes its port and its MAC address", name::<O>(*n)),
+            Self::NewMac(n) => write!(f, "{} changes its network port and its MAC address", name::<O>(*n)),
             Self::Partition(who, segment, api) => {
                 write!(f, "nodes {} are cut off", members(*who))?;
                 if let Some(segment) = segment {

@@ -32,6 +32,8 @@ pub struct Settings<S: Subject> {
     pub down: Option<(usize, usize)>,
     /// How many gateways a node knows on each segment. Only the first one answers.
     pub gateways: usize,
+    /// A node's other port is a network card that nobody knew before: somebody replaces the card. Otherwise both are ports of a bond.
+    pub replaced: bool,
     /// How fast each node's clock runs, in parts per million.
     pub ppm: Vec<i64>,
     /// The nodes start within this time of each other.
@@ -128,7 +130,11 @@ impl<S: Subject> Settings<S> {
             let link = Link {
                 name: format!("eth{segment}"),
                 // The agent declares all ports of a bond, the one in use first.
-                macs: vec![mac(node, port), mac(node, port ^ 1)],
+                macs: [port, port ^ 1]
+                    .into_iter()
+                    .take(if self.replaced { 1 } else { 2 })
+                    .map(|p| mac(node, p))
+                    .collect(),
                 addresses: std::iter::once(address).chain(more(segment)).collect(),
                 subnets: vec![Subnet::of(address, 16)],
                 up: up[segment],

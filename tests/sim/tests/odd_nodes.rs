@@ -107,8 +107,11 @@ fn a_host_with_the_same_address_on_another_segment_moves_nothing() {
 #[test]
 fn a_node_whose_ethernet_address_changes_keeps_its_session_and_its_vips() {
     for nodes in 2..6 {
-        let plan = plan(nodes, vec![at(50, 0, Fault::NewMac(0)), at(80, 0, Fault::NewMac(0))]);
-        assert_eq!(run(&plan).violation, None, "{nodes} nodes");
+        for replaced in [false, true] {
+            let mut plan = plan(nodes, vec![at(50, 0, Fault::NewMac(0)), at(80, 0, Fault::NewMac(0))]);
+            plan.settings.replaced = replaced;
+            assert_eq!(run(&plan).violation, None, "{nodes} nodes, a card that is replaced: {replaced}");
+        }
     }
 }
 

@@ -34,7 +34,8 @@ const KEPT_SINCE_MEMBERS: &[u64] = &[2_000_064, 2_002_018, 2_008_068, 2_008_375,
 const KEPT_SINCE_OLD_COPIES: &[u64] = &[3_100_609];
 
 /// The same, as they were drawn after the eleventh.
-const KEPT_SINCE_RACKS: &[u64] = &[4_705, 5_000_096, 5_000_167];
+const KEPT_SINCE_RACKS: &[u64] =
+    &[4_705, 53_947, 302_206, 2_062_658, 2_089_950, 3_320_454, 5_000_096, 5_000_167, 5_009_510, 5_013_429, 5_019_076];
 
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {

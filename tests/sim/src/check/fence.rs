@@ -22,7 +22,7 @@ impl<S: Subject> World<'_, S> {
         // clock within a second (its own timer stood still too) and drops what is over; an agent that cannot act, or whose kernel
         // does not do what it is asked, leaves it to the kernel's lifetimes, whose time goes on from where it stood.
         let recent = of.slept > 0 && of.slept + 2 * SECOND > self.now;
-        let can_act = of.is_live() && of.unanswered == 0 && of.slow_until <= self.now && !of.keeps;
+        let can_act = of.is_live() && of.starved == 0 && of.unanswered == 0 && of.slow_until <= self.now && !of.keeps;
         // An agent that has begun since knows the kernel's lifetime only.
         let left_to_kernel = of.slept > 0 && (!can_act || standing.life != of.life);
         if of.asleep.is_some() || recent || left_to_kernel || S::excuses(self, host, &standing) {

@@ -120,6 +120,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         absent: BTreeSet::new(),
         down: None,
         gateways: 1,
+        replaced: false,
         ppm,
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),

@@ -11,6 +11,7 @@ pub mod process;
 pub mod queue;
 pub mod settings;
 mod sizes;
+pub mod widenings;
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -81,21 +82,22 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 11;
+    const WIDENINGS: usize = 12;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
-            0 => fault::widen(plan),
-            1 => fault::widen_nodes(plan),
-            2 => fault::cut_off_one(plan),
+            0 => widenings::widen(plan),
+            1 => widenings::widen_nodes(plan),
+            2 => widenings::cut_off_one(plan),
             3 => plan.widen_kernels_and_release(),
-            4 => fault::widen_segments(plan),
-            5 => fault::darken_a_segment(plan),
-            6 => fault::widen_addresses(plan),
-            7 => fault::fail_ports(plan),
-            8 => fault::widen_membership(plan),
-            9 => fault::widen_copies(plan),
-            _ => fault::widen_racks(plan),
+            4 => widenings::widen_segments(plan),
+            5 => widenings::darken_a_segment(plan),
+            6 => widenings::widen_addresses(plan),
+            7 => widenings::fail_ports(plan),
+            8 => widenings::widen_membership(plan),
+            9 => widenings::widen_copies(plan),
+            10 => widenings::widen_racks(plan),
+            _ => widenings::replace_cards(plan),
         }
     }
 

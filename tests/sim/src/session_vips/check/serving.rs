@@ -2,11 +2,12 @@
 
 use crate::check::Rule;
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::Fault as Any;
+use crate::fault::{Fault as Any, How};
 use crate::queue::Item;
 use crate::session_vips::SessionVips;
 use crate::session_vips::bounds::PING;
 use crate::session_vips::fault::{Fault, may_hide_holders};
+use crate::settings::number;
 use crate::subject::Subject as _;
 use crate::world::World;
 
@@ -133,6 +134,9 @@ impl World<'_, SessionVips> {
         if self.active.iter().any(|n| may_hide_holders(&self.plan.faults[*n].fault, segment)) {
             return;
         }
+        if self.is_kept_by_nobody(vip) {
+            return;
+        }
         let took = self.now - since.max(able).max(self.checks.last);
         if took > self.bounds.outage {
             let text = format!(
@@ -143,6 +147,16 @@ impl World<'_, SessionVips> {
             );
             self.violated(Rule::Outage, text);
         }
+    }
+
+    /// Excused: no record of a VIP can be written, or the session that a record names is kept alive by a node whose calls succeed and
+    /// which learns that too late. That node takes nothing meanwhile, and no other may.
+    fn is_kept_by_nobody(&self, vip: usize) -> bool {
+        let holder = self.api.store.addresses.get(&vip).and_then(|address| address.holder.as_ref());
+        let holder = holder.and_then(|holder| number::<Fault>(&holder.node));
+        let how = holder.and_then(|holder| self.api_faults.nodes[holder]);
+        let learns_late = matches!(how, Some(How::Slow(400..) | How::LosesAnswers(_)));
+        learns_late || self.api.nudged >= 1_000
     }
 
     /// Whether a host has the endpoint that a VIP needs: without an endpoint of its own, a node drops the VIP's traffic.

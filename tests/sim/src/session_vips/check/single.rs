@@ -1,5 +1,7 @@
 //! One fault, in a world where all was settled: what it may do, by its class. The tight bounds.
 
+use mooring_agent_core::rules::SELF_PROBE;
+
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::fault::{Fault as Any, How};
@@ -77,12 +79,15 @@ impl World<'_, SessionVips> {
             // With a single segment, or no node that is on one only, every watcher sees all of it.
             Any::Crash(h) | Any::Suspend(h) | Any::Stun(h, _) => {
                 let early = self.checks.abandoned[h] < 3;
-                // The bound holds for a node whose session was ended meanwhile, even if the node returns.
-                (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5, false))
+                // The bound holds for a node whose session was ended meanwhile, even if the node returns. One that returns in the
+                // moment of its end still answers for its VIPs: who takes one looks at the segment again.
+                let returns = planned.lasts < bounds.crash && !matches!(planned.fault, Any::Crash(_));
+                let again = if returns { nanos(SELF_PROBE) } else { 0 };
+                (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5 + again, false))
             }
             // So short a session lapses at two slow calls in a row, also that of the node which takes: it yields to the old holder,
             // which lets go.
-            Any::Restart(_) | Any::Own(Fault::Drain(_))
+            Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::NoEndpoints(_))
                 if lease <= 3 * SECOND && self.plan.settings.api.1 > 20 * MS =>
             {
                 None

@@ -130,7 +130,9 @@ impl World<'_, SessionVips> {
     pub fn check_provisional(&mut self, by: usize, address: IpAddr) {
         let Some(vip) = self.vip_of(address) else { return };
         let host = &self.hosts[by];
-        if host.starved > 0 || host.slept > 0 && host.slept + 5 * SECOND > self.now {
+        // Excused: a kernel that answers late. The node had heard somebody when it asked for the address.
+        let late = host.starved > 0 || host.unanswered > 0;
+        if late || host.slept > 0 && host.slept + 5 * SECOND > self.now {
             return;
         }
         let segment = SessionVips::segment_of(&self.plan.settings, vip);
