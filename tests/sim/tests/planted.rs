@@ -18,22 +18,36 @@ use mooring_sim::subject::Subject;
 
 /// No bug may hide for longer.
 const SEEDS: u64 = 10_000;
+/// Bugs that drawn runs show seldom, and the seed that found each. If that seed finds it no more, the search begins at 0.
+const SELDOM: [(Bug, u64); 2] = [(Bug::MatchesByInterface, 5_482), (Bug::HealthForbids, 2_799)];
+/// The same, of sessions.
+const SELDOM_OF_SESSIONS: [(Bug, u64); 7] = [
+    (Bug::SessionBlindTimeCounts, 5_053),
+    (Bug::EndsWhenBlind, 5_053),
+    (Bug::KeepsAfterLostWrite, 3_188),
+    (Bug::NeverHeard, 3_188),
+    (Bug::MacsAreFixed, 2_585),
+    (Bug::StaysWithoutEndpoint, 1_054),
+    (Bug::NoBackOff, 1_048),
+];
 
-fn each_is_found<S: Subject>(bugs: &[Bug]) {
+fn each_is_found<S: Subject>(bugs: &[Bug], seldom: &[(Bug, u64)]) {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let only = std::env::var("SIM_BUG").ok();
     let wanted = |bug: &Bug| only.as_ref().is_none_or(|names| names.split(',').any(|name| name == format!("{bug:?}")));
     let seeds = std::env::var("SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
     let mut hidden = vec![];
     for bug in bugs.iter().copied().filter(wanted) {
-        let order = Order { bug: Some(bug), ..Order::new(0, seeds, jobs).until(1) };
-        let sum = many::<S>(&order, &|_, _| {});
-        match sum.failed.first().and_then(|f| f.violation.as_ref().map(|v| (f.seed, v))) {
-            Some((seed, violation)) => {
-                println!(
-                    "{bug:?}: found after {} seeds, by seed {seed} ({}): {}",
-                    sum.runs, violation.rule, violation.text
-                );
+        let look = |first, seeds| {
+            let order = Order { bug: Some(bug), ..Order::new(first, seeds, jobs).until(1) };
+            let sum = many::<S>(&order, &|_, _| {});
+            let found = sum.failed.first().and_then(|f| f.violation.clone().map(|violation| (f.seed, violation)));
+            found.map(|(seed, violation)| (sum.runs, seed, violation))
+        };
+        let kept = seldom.iter().find(|(of, _)| *of == bug).and_then(|(_, seed)| look(*seed, 1));
+        match kept.or_else(|| look(0, seeds)) {
+            Some((runs, seed, violation)) => {
+                println!("{bug:?}: found after {runs} seeds, by seed {seed} ({}): {}", violation.rule, violation.text);
             }
             None => hidden.push(bug),
         }
@@ -43,12 +57,12 @@ fn each_is_found<S: Subject>(bugs: &[Bug]) {
 
 #[test]
 fn every_planted_bug_is_found() {
-    each_is_found::<Elector>(&Bug::ELECTOR);
+    each_is_found::<Elector>(&Bug::ELECTOR, &SELDOM);
 }
 
 #[test]
 fn every_planted_bug_of_sessions_is_found() {
-    each_is_found::<SessionVips>(&Bug::SESSION_VIPS);
+    each_is_found::<SessionVips>(&Bug::SESSION_VIPS, &SELDOM_OF_SESSIONS);
 }
 
 /// All API servers hang, and are back at the same moment, which may be within the holder's question to its peers.

@@ -222,13 +222,24 @@ pub fn fail_ports(plan: &mut Plan) {
 /// So long after a node's MAC address has changed, all others have been told.
 const LEARNED_AFTER: Nanos = 3 * SECOND;
 
-/// In some runs a node's other port is a network card that nobody knew before. Not where the API fails at that moment: the others
-/// cannot be told whose the new MAC address is, and keep their VIPs beside the node.
+/// In some runs a node's other port is a network card that nobody knew before. Not where the node's agent cannot tell its new MAC
+/// address at that moment. Others who have lost the API keep their VIPs beside a node that they do not know, and an agent that starts
+/// takes its own session for another machine's.
 pub fn replace_cards(plan: &mut Plan) {
     let mut rng = Rng::new(plan.seed, 26);
-    let new_at = plan.faults.iter().filter(|planned| matches!(planned.fault, Any::NewMac(_))).map(|planned| planned.at);
-    let is_of_api = |fault: &Any<Fault>| matches!(fault, Any::Api(..) | Any::ApiOf(..) | Any::Partition(_, _, true));
-    let of_api = || plan.faults.iter().filter(|planned| is_of_api(&planned.fault));
-    let told = |at: Nanos| of_api().all(|f| f.at > at + LEARNED_AFTER || f.at + f.lasts < at);
-    plan.settings.replaced = new_at.into_iter().all(told) && rng.chance(500);
+    let keeps_from_telling = |fault: &Any<Fault>, node: usize| match fault {
+        Any::Api(..) | Any::ApiOf(..) | Any::Partition(_, _, true) | Any::Upgrade(_) => true,
+        Any::Crash(of) | Any::Freeze(of) | Any::Kill(of) | Any::Restart(of) | Any::Starve(of, _) => *of == node,
+        Any::Suspend(of) | Any::Stun(of, _) => *of == node,
+        _ => false,
+    };
+    let told = |changes: &Planned<Fault>, node: usize| {
+        let mut others = plan.faults.iter().filter(|planned| keeps_from_telling(&planned.fault, node));
+        others.all(|f| f.at > changes.at + LEARNED_AFTER || f.at + f.lasts + LEARNED_AFTER < changes.at)
+    };
+    let all_told = plan.faults.iter().all(|planned| match planned.fault {
+        Any::NewMac(node) => told(planned, node),
+        _ => true,
+    });
+    plan.settings.replaced = all_told && rng.chance(500);
 }
