@@ -178,8 +178,8 @@ pub trait Subject: Copy + Debug + Send + Sync + 'static {
     fn ping(world: &mut World<'_, Self>);
     /// How long two that hear each other may both carry a VIP, by what the two can know.
     fn owners_bound(world: &World<'_, Self>, a: usize, b: usize) -> Nanos;
-    /// Whether so many nodes that hear one another, and nobody else, are too few to carry VIPs without the API.
-    fn is_cut_off(settings: &Settings<Self>, inside: usize) -> bool;
+    /// Whether nodes that hear one another, and nobody else, are too few to carry VIPs without the API.
+    fn is_cut_off(settings: &Settings<Self>, inside: &[usize]) -> bool;
     /// Whether a host has an API server to speak to.
     fn has_any_api(world: &World<'_, Self>, host: usize) -> bool;
     /// Whether an address may be there past its fence.

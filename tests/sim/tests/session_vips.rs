@@ -37,6 +37,9 @@ const KEPT_SINCE_OLD_COPIES: &[u64] = &[3_100_609];
 const KEPT_SINCE_RACKS: &[u64] =
     &[4_705, 53_947, 302_206, 2_062_658, 2_089_950, 3_320_454, 5_000_096, 5_000_167, 5_009_510, 5_013_429, 5_019_076];
 
+/// The same, as they were drawn after the twelfth.
+const KEPT_SINCE_CARDS: &[u64] = &[6_000_155, 6_015_965, 6_033_696, 6_050_585, 6_069_112, 6_094_540, 6_097_447];
+
 #[test]
 fn one_seed_is_one_run_whether_or_not_anybody_looks() {
     for seed in 0..8 {
@@ -59,6 +62,7 @@ fn kept_seeds_find_nothing_any_more() {
         (9, KEPT_SINCE_MEMBERS),
         (10, KEPT_SINCE_OLD_COPIES),
         (11, KEPT_SINCE_RACKS),
+        (12, KEPT_SINCE_CARDS),
     ];
     for (widenings, seeds) in kept {
         for seed in seeds {

@@ -44,6 +44,9 @@ pub(super) struct Publishing {
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
     deleted: BTreeMap<String, (View, Duration)>,
+    /// When a list of member objects was older than what was known: the store was set back. What is known of Leases may be of the
+    /// time before. To write that into member objects would end sessions that live again.
+    set_back: Option<Time>,
 }
 
 /// No write for a node before a moment.
@@ -126,6 +129,7 @@ impl SessionVips {
     pub(super) fn members_listed(&mut self, members: Vec<Member>) {
         // What is known of Leases may be of the store as it was before: a list tells, and it was asked for since.
         if self.sessions.is_set_back(&members) {
+            self.publishing.set_back = Some(self.step.at.now);
             self.list_anew();
         }
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);
@@ -239,7 +243,8 @@ impl SessionVips {
         }
         // What is known may be old, by however much: a node would undo what others were told, or tell of a Lease that is gone.
         let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
-        if (behind || by_list) && !self.sessions.is_listed_since(shown) {
+        let set_back = self.publishing.set_back.is_some_and(|at| !self.sessions.is_listed_since(at));
+        if set_back || (behind || by_list) && !self.sessions.is_listed_since(shown) {
             if self.api.away.is_none() && self.due(self.calls.next_list) {
                 self.list_sessions();
             }

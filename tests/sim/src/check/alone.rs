@@ -54,11 +54,11 @@ impl<S: Subject> World<'_, S> {
         let Fault::Partition(set, ..) = self.plan.faults[fault].fault else { return };
         let alone = self.active == [fault] && self.plan.faults.iter().all(|p| p.at <= since || p.at >= self.now);
         let nodes = self.hosts.len();
-        let inside = (0..nodes).filter(|host| has(set, *host)).count();
-        if !alone || !S::is_cut_off(&self.plan.settings, inside) {
+        let inside: Vec<usize> = (0..nodes).filter(|host| has(set, *host)).collect();
+        if !alone || !S::is_cut_off(&self.plan.settings, &inside) {
             return;
         }
-        for host in (0..nodes).filter(|host| has(set, *host)) {
+        for host in inside {
             let Some(vip) = (0..self.vips).find(|vip| self.hosts[host].carries(*vip)) else { continue };
             if S::has_any_api(self, host) {
                 continue;

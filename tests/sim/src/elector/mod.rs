@@ -278,8 +278,8 @@ impl Subject for Elector {
         world.own_owners_bound(a, b)
     }
 
-    fn is_cut_off(settings: &Settings<Self>, inside: usize) -> bool {
-        2 * inside <= settings.nodes
+    fn is_cut_off(settings: &Settings<Self>, inside: &[usize]) -> bool {
+        2 * inside.len() <= settings.nodes
     }
 
     fn has_any_api(world: &World<'_>, host: usize) -> bool {

@@ -155,7 +155,8 @@ impl World<'_, SessionVips> {
     fn check_member_write(&mut self, by: usize, copy: &View) {
         let lease = self.api.store.sessions.get(&copy.node);
         let lives = lease.is_some_and(|lease| lease.is_live() && lease.is_of(&copy.incarnation()));
-        if !copy.is_live() && lives && !self.is_restored() && number::<Fault>(&copy.node).is_some() {
+        let restored = self.is_restored() || self.is_restored_unknown_to(by);
+        if !copy.is_live() && lives && !restored && number::<Fault>(&copy.node).is_some() {
             let text = format!("{} publishes that the session of {} has ended, which lives", self.names[by], copy.node);
             self.violated(Rule::Record, text);
         }

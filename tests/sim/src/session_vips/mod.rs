@@ -296,8 +296,12 @@ impl Subject for SessionVips {
         bound
     }
 
-    fn is_cut_off(settings: &Settings<Self>, inside: usize) -> bool {
-        inside == 1 && settings.nodes > 1
+    fn is_cut_off(settings: &Settings<Self>, inside: &[usize]) -> bool {
+        let [alone] = inside else { return false };
+        // A node that has its segments to itself hears nobody at any time.
+        let is_there = |node: usize, segment: usize| settings.is_on(node, segment) && settings.is_wired(node, segment);
+        let others = |segment: usize| (0..settings.nodes).any(|node| node != *alone && is_there(node, segment));
+        (0..settings.segments).any(|segment| is_there(*alone, segment) && others(segment))
     }
 
     fn has_any_api(world: &World<'_>, host: usize) -> bool {

@@ -104,6 +104,28 @@ fn who_sees_that_the_store_was_set_back_lists_at_once() {
     }
 }
 
+/// The Leases were set back with the member objects, and this node's session of before may live again.
+#[test]
+fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let me = world.hosts[3].name.clone();
+    let of_backup = |one: &Member| {
+        let now = &one.copy;
+        let copy = if now.node == me { of_before(now, &now.uid, now.record.transitions + 1) } else { now.clone() };
+        Member { version: "1".into(), copy }
+    };
+    let old: Vec<Member> = world.members.values().map(of_backup).collect();
+    world.hosts[3].delay = ms(50);
+    let told = |world: &World| world.hosts[3].publishes.iter().filter(|(_, node)| *node == me).count();
+    let before = told(world);
+    world.tell(3, Event::Input(Input::Members(old)));
+    world.run(ms(90));
+    assert_eq!(told(world), before, "the list is under way");
+    world.run(ms(1_000));
+    assert!(told(world) > before);
+}
+
 /// A node that follows a Lease knows an earlier version than the member object names.
 #[test]
 fn who_knows_less_than_the_member_object_lists_before_it_writes() {

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::{Plan, SessionVips};
 use crate::check::Single;
 use crate::clock::{Nanos, SECOND};
-use crate::fault::Fault as Any;
+use crate::fault::{Fault as Any, has};
 use crate::subject::Subject as _;
 use crate::world::World;
 
@@ -98,6 +98,20 @@ impl World<'_, SessionVips> {
     /// The store went back in time: an end that an agent has seen is undone, and the agent cannot know.
     pub(in crate::session_vips) fn is_restored(&self) -> bool {
         self.checks.restored.is_some_and(|at| self.now < at + AFTER_RESTORE)
+    }
+
+    /// The same, for a node whose API failed in the meantime: nothing told it.
+    pub(in crate::session_vips) fn is_restored_unknown_to(&self, host: usize) -> bool {
+        let fails = |fault: &Any<Fault>| match fault {
+            Any::Api(..) => true,
+            Any::ApiOf(node, _) => *node == host,
+            Any::Partition(nodes, _, true) => has(*nodes, host),
+            _ => false,
+        };
+        self.checks.restored.is_some_and(|at| {
+            let failed = self.plan.faults.iter().filter(|f| fails(&f.fault) && f.at < at + AFTER_RESTORE);
+            failed.map(|f| f.at + f.lasts).any(|until| until > at && self.now < until + AFTER_RESTORE)
+        })
     }
 
     /// Something has happened that does not happen all the time.

@@ -247,9 +247,12 @@ impl World<'_, SessionVips> {
         let session = self.api.store.sessions.get(&before.node);
         let live = session.is_some_and(|s| s.is_live() && s.is_of(&before.session));
         // A consent that is withdrawn crosses with takes that rest on it: there the record decides.
-        // So it does if the taker's watch of member objects is behind.
+        // So it does if the taker's watch of member objects is behind. To a machine that stood still with its clock, what it was told
+        // is as fresh as it was.
         let lately = |at: Option<&Nanos>| at.is_some_and(|at| now < at + WITHDRAWN);
-        let told = lately(self.checks.told_leaving.get(&(by, before.node.clone())));
+        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > now;
+        let told = self.checks.told_leaving.get(&(by, before.node.clone()));
+        let told = lately(told) || slept && told.is_some();
         let withdrawn = self.checks.withdrawn.get(&before.node);
         let withdrawn = lately(withdrawn) || told && withdrawn.is_some();
         let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
@@ -260,14 +263,20 @@ impl World<'_, SessionVips> {
         let key = (before.node.clone(), before.session.uid.clone(), before.session.transitions);
         if let Some(ended) = self.checks.ended.get(&key).copied().filter(|_| !live) {
             let began = |node: &str| self.checks.began.get(node).copied();
-            // A node that already carries the VIP without the API writes its record first.
-            let has =
-                self.hosts[by].agent.as_ref().and_then(|a| a.core.vip(SessionVips::vip(&self.plan.settings, vip)));
-            let provisional = has.is_some_and(|v| v.carried == Some("provisional"));
-            let late = !provisional && began(&name).is_some_and(|at| at > ended);
+            // A node that already carries the VIP, without the API or because another's write came first, writes its record first.
+            let address = SessionVips::vip(&self.plan.settings, vip);
+            let has = self.hosts[by].agent.as_ref().and_then(|a| a.core.vip(address));
+            let write = 2 * self.plan.settings.api.1 + 50 * MS;
+            let carries = has.is_some_and(|v| v.carried == Some("provisional"))
+                || self.hosts[by].vips[vip].is_some_and(|standing| standing.since + write < now);
+            let late = !carries && began(&name).is_some_and(|at| at > ended);
+            // Nobody takes a VIP who is not told yet that it is wanted.
+            let is_wanted_by =
+                |h: usize| self.hosts[h].agent.as_ref().is_some_and(|a| !a.core.successors(address).is_empty());
             let older = (0..self.hosts.len()).find(|h| {
                 let other = &self.names[*h];
                 *h != by
+                    && is_wanted_by(*h)
                     && self.api.store.sessions.get(other).is_some_and(View::is_live)
                     && began(other).is_some_and(|at| at + 10 * SECOND < ended)
                     && self.checks.able[*h][vip].is_some_and(|at| at + 10 * SECOND < ended)
