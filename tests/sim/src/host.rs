@@ -190,6 +190,12 @@ impl<S: Subject> Host<S> {
         self.is_awake() && self.stopped == 0 && self.agent.as_ref().is_some_and(|agent| agent.looked)
     }
 
+    /// Whether the machine stood still, and has gone on within the last five seconds.
+    #[must_use]
+    pub fn has_just_slept(&self, now: Nanos) -> bool {
+        self.slept > 0 && self.slept + 5 * SECOND > now
+    }
+
     /// Frames on that segment pass.
     #[must_use]
     pub fn hears(&self, segment: usize) -> bool {

@@ -107,7 +107,7 @@ impl World<'_, SessionVips> {
         };
         self.checks.reached.remove(&(by, of));
         // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
-        if self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now {
+        if self.hosts[by].has_just_slept(self.now) {
             return;
         }
         let heard = self.checks.heard_held.get(&(by, of)).copied();
@@ -132,7 +132,7 @@ impl World<'_, SessionVips> {
         let host = &self.hosts[by];
         // Excused: a kernel that answers late. The node had heard somebody when it asked for the address.
         let late = host.starved > 0 || host.unanswered > 0;
-        if late || host.slept > 0 && host.slept + 5 * SECOND > self.now {
+        if late || host.has_just_slept(self.now) {
             return;
         }
         let segment = SessionVips::segment_of(&self.plan.settings, vip);
@@ -196,7 +196,7 @@ impl World<'_, SessionVips> {
         }
         let free = agent.core.vip(*address).is_some_and(|v| v.carried.is_none() && v.holder.is_none());
         let ago = self.now - agent.own.asked[vip];
-        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > self.now;
+        let slept = self.hosts[by].has_just_slept(self.now);
         if free && !slept && self.plan.settings.rules.conflict_probe && ago > self.checks.bounds.silence + 3 * SECOND {
             let text =
                 format!("{name} takes VIP {vip}, which nobody holds, and last asked for its owner {} ms ago", ago / MS);
@@ -250,7 +250,7 @@ impl World<'_, SessionVips> {
         // So it does if the taker's watch of member objects is behind. To a machine that stood still with its clock, what it was told
         // is as fresh as it was.
         let lately = |at: Option<&Nanos>| at.is_some_and(|at| now < at + WITHDRAWN);
-        let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + 5 * SECOND > now;
+        let slept = self.hosts[by].has_just_slept(now);
         let told = self.checks.told_leaving.get(&(by, before.node.clone()));
         let told = lately(told) || slept && told.is_some();
         let withdrawn = self.checks.withdrawn.get(&before.node);
