@@ -47,6 +47,9 @@ fn each_is_found<S: Subject>(bugs: &[Bug], seldom: &[(Bug, u64)]) {
         let kept = seldom.iter().find(|(of, _)| *of == bug).and_then(|(_, seed)| look(*seed, 1));
         match kept.or_else(|| look(0, seeds)) {
             Some((runs, seed, violation)) => {
+                // Without the bug nothing is wrong with that seed.
+                let clean = many::<S>(&Order::new(seed, 1, jobs), &|_, _| {});
+                assert_eq!(clean.failed.first().map(|f| &f.violation), None, "seed {seed}, without {bug:?}");
                 println!("{bug:?}: found after {runs} seeds, by seed {seed} ({}): {}", violation.rule, violation.text);
             }
             None => hidden.push(bug),

@@ -122,6 +122,7 @@ async fn clear(server: &Server) -> Result<()> {
             at("events.k8s.io/v1", "events"),
             at("discovery.k8s.io/v1", "endpointslices?labelSelector=kubernetes.io/service-name!=kubernetes"),
             format!("/api/v1/namespaces/{namespace}/configmaps?fieldSelector=metadata.name=kubevip"),
+            format!("/api/v1/namespaces/{namespace}/configmaps?labelSelector=mooring.dev/member"),
             at(rbac, "rolebindings?labelSelector=!kubernetes.io/bootstrapping"),
             at(rbac, "roles?labelSelector=!kubernetes.io/bootstrapping"),
         ] {

@@ -4,7 +4,7 @@ use mooring_agent_core::rules::SELF_PROBE;
 
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::{Fault as Any, How};
+use crate::fault::{Fault as Any, How, Planned};
 use crate::session_vips::SessionVips;
 use crate::session_vips::fault::Fault;
 use crate::settings::number;
@@ -144,8 +144,11 @@ impl World<'_, SessionVips> {
         let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Any::Upgrade(_)) && p.at <= now).count();
         let active = |which: fn(&Any<Fault>) -> bool| self.active.iter().any(|n| which(&self.plan.faults[*n].fault));
         let refuses = if active(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))) { 8 } else { 0 };
-        // Nodes that do not hear one another end each other, until that has been too often.
-        let deaf = active(|f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..)));
+        // Nodes that do not hear one another end each other, until that has been too often. A node that was cut off does not know yet
+        // that its session has ended, and takes what another one offers: the record goes there and back.
+        let deafens = |f: &Any<Fault>| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..));
+        let lately = |p: &&Planned<Fault>| p.at <= now && now < p.at + p.lasts + 5 * SECOND;
+        let deaf = self.plan.faults.iter().filter(lately).any(|p| deafens(&p.fault));
         let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + refuses + if deaf { 2 } else { 0 };
         if self.checks.moves[vip] > self.bounds.moves + more {
             let text = format!("VIP {vip} has moved {} times since anything happened", self.checks.moves[vip]);

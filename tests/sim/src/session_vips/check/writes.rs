@@ -269,7 +269,8 @@ impl World<'_, SessionVips> {
             let write = 2 * self.plan.settings.api.1 + 50 * MS;
             let carries = has.is_some_and(|v| v.carried == Some("provisional"))
                 || self.hosts[by].vips[vip].is_some_and(|standing| standing.since + write < now);
-            let late = !carries && began(&name).is_some_and(|at| at > ended);
+            // A machine that stood still may know less: to it the holder that leaves is still there, and consents.
+            let late = !carries && !slept && began(&name).is_some_and(|at| at > ended);
             // Nobody takes a VIP who is not told yet that it is wanted.
             let is_wanted_by =
                 |h: usize| self.hosts[h].agent.as_ref().is_some_and(|a| !a.core.successors(address).is_empty());
