@@ -65,6 +65,8 @@ pub enum Bug {
     /// A node judges sessions expired whose Leases it does not follow. Nobody is ended by that, for the version that it names is old:
     /// this one has a run of its own.
     JudgesUnfollowed,
+    /// A node that sees that the store was set back writes member objects by what it knew of Leases before.
+    TellsFromBefore,
     /// A read that failed is tried again at once.
     ReadStorm,
     /// A node without an API server is judged unhealthy like one whose API server is dead.
@@ -183,8 +185,9 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 44] = [
+    pub const SESSION_VIPS: [Self; 45] = [
         Self::TakesUnpublished,
+        Self::TellsFromBefore,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,

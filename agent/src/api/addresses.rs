@@ -210,16 +210,17 @@ impl Addresses {
 pub fn view(object: &IpAddress) -> AddressView {
     let meta = &object.metadata;
     let text = meta.annotations.holder.as_deref().filter(|text| text.len() <= LONGEST);
+    let by_lease = placed(object).is_some();
     let holder = text.and_then(|text| match serde_json::from_str::<Holder>(text) {
         Ok(holder) => Some(holder),
-        Err(_) if placed(object).is_some() => None,
+        Err(_) if by_lease => None,
         Err(error) => {
             let error = cut(&error.to_string(), 120);
             tracing::warn!(object = %meta.key(), error, "IPAddress: holder record cannot be read and counts as absent");
             None
         }
     });
-    AddressView { uid: meta.uid.clone(), version: meta.resource_version.clone(), holder }
+    AddressView { uid: meta.uid.clone(), version: meta.resource_version.clone(), holder, by_lease }
 }
 
 /// The node to which a Lease gives the address, by its record.
@@ -250,12 +251,15 @@ mod tests {
             serde_json::from_value::<IpAddress>(json).unwrap()
         };
         let good = object(&serde_json::to_string(&holder).unwrap());
-        assert_eq!(view(&good), AddressView { uid: "u1".into(), version: "5".into(), holder: Some(holder) });
+        assert_eq!(
+            view(&good),
+            AddressView { uid: "u1".into(), version: "5".into(), holder: Some(holder), by_lease: false }
+        );
         assert!(is_advertised(&good));
         assert_eq!(placed(&good), None);
         let by_lease = Placed { node: "n1".into(), lease: "kube-system/plndr-svcs-lock".into() };
         let other = object(&serde_json::to_string(&by_lease).unwrap());
-        assert_eq!((view(&other).holder, placed(&other)), (None, Some(by_lease)));
+        assert_eq!((view(&other).holder, view(&other).by_lease, placed(&other)), (None, true, Some(by_lease)));
         for bad in ["", "n1", "{}", "[]", &"x".repeat(5_000)] {
             assert_eq!(view(&object(bad)).holder, None, "{bad}");
         }

@@ -135,16 +135,16 @@ impl Reports {
     pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
         let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();
         for report in reports {
-            if let Report::ForeignOwner { address, mac } = report
-                && let Some(by) = catalog.ip_address(*address).and_then(placed)
+            if let Some((address, who)) = answers_for(report)
+                && let Some(by) = catalog.ip_address(address).and_then(placed)
             {
                 // This is not an error. The state lasts until the last node of that placement has ended.
                 let text = format!(
-                    "{} has it by the Lease {} (kube-vip's placement): {mac} answers for it",
+                    "{} has it by the Lease {} (kube-vip's placement): {who} answers for it",
                     by.node, by.lease
                 );
                 tracing::debug!(%address, "{text}");
-                self.why.insert(*address, text);
+                self.why.insert(address, text);
                 continue;
             }
             self.count(report);
@@ -340,6 +340,15 @@ impl Reports {
             }
             _ => {}
         }
+    }
+}
+
+/// The VIP and the host that answers for it, if that host may have it by a Lease of kube-vip.
+fn answers_for(report: &Report) -> Option<(IpAddr, String)> {
+    match report {
+        Report::ForeignOwner { address, mac } => Some((*address, mac.to_string())),
+        Report::Owned { address, node, control_plane: false } => Some((*address, node.clone())),
+        _ => None,
     }
 }
 

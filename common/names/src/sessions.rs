@@ -30,7 +30,7 @@ crate::mark::marks! {
 
     /// The Lease is the session of a node.
     Label LABEL = "mooring.dev/session" {
-        on: "Leases of sessions", value: "`published`: the node has a member object; empty: its agent is of before 0.2", "agents" => "agents"
+        on: "Leases of sessions", value: "`published`: the node has a member object; empty: its agent publishes none", "agents" => "agents"
     }
 
     /// The object repeats what the session of a node says, without its renewals.

@@ -25,4 +25,7 @@ pub struct AddressView {
     pub version: String,
     /// Who holds it; None: nobody.
     pub holder: Option<Holder>,
+    /// It names a Lease in place of a session: a node has the address by kube-vip's placements.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_lease: bool,
 }

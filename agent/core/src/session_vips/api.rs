@@ -88,6 +88,7 @@ impl SessionVips {
     pub(super) fn api_answered(&mut self) {
         if let Some(since) = self.api.away.take() {
             self.rewatch = true;
+            self.publish_own_soon();
             if self.step.at.now.since(since) > AWAY {
                 self.api.looks_until = self.step.at.now + self.rules.lease_duration.max(LOOK_LONGER);
                 self.api.back = Some(self.step.at.now);

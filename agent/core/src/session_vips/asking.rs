@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::SessionVips;
+use super::record::Object;
 use super::turns::{Asker, Turns};
 use super::vip::{Look, Vip};
 use crate::core::{Interface, Probe};
@@ -194,7 +195,7 @@ impl SessionVips {
         if let Some((_, mac)) = vip.answered.filter(|(at, _)| *at >= look.since) {
             vip.taking.look = None;
             self.asking.turns.ended(index, look.since, vip.address);
-            return if self.carrier_with(mac, vip).is_some() { Found::Peer } else { Found::Stranger(mac) };
+            return if self.may_carry(mac, vip) { Found::Peer } else { Found::Stranger(mac) };
         }
         if !self.due(look.next) {
             vip.taking.look = Some(look);
@@ -244,6 +245,13 @@ impl SessionVips {
             }
         }
         Found::Nothing
+    }
+
+    /// Whether the host that answers for the VIP may have it by a session. A node that has one, or had one, may have the VIP by
+    /// kube-vip's Leases.
+    fn may_carry(&self, mac: Mac, vip: &Vip) -> bool {
+        let by_lease = matches!(&vip.record.object, Object::There(view) if view.by_lease);
+        !by_lease && self.carrier_with(mac, vip).is_some()
     }
 
     /// The longest time between two probes of a look that belong together.

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// After another one's write was met, the next one waits for this.
 const OTHERS: Duration = Duration::from_millis(100);
-/// A write that failed is repeated after this. While the API server answers everything else, each pause is twice as long as the one
+/// A write that failed is repeated after this, while the API server answers everything else. Each pause is twice as long as the one
 /// before, up to [`REFUSED`]: a webhook or a quota may be in the way.
 const AGAIN: Duration = Duration::from_millis(500);
 /// A write that was refused is repeated after this: rights are missing, or the namespace is.
@@ -44,7 +44,9 @@ impl SessionVips {
                     self.pause_publishing(&of, OTHERS);
                 }
                 if self.sessions.member(&of).is_some_and(|known| is_lower(&member.version, &known.version)) {
-                    // The store was set back, or the watch was faster than the answer: the next write finds out which.
+                    // The store was set back, or the watch was faster than the answer: a list of all sessions finds out which.
+                    self.publishing.may_be_set_back(now);
+                    self.publishing.look_at(&of);
                     return self.sessions.member_gone(&of);
                 }
                 self.member_shown(member);
@@ -59,13 +61,21 @@ impl SessionVips {
                 self.publishing.failed_until = now + REFUSED;
                 let before = self.publishing.pauses.get(&node).map_or(Duration::ZERO, |pause| pause.length);
                 let length = match failure {
-                    Failure::Away if self.api.away.is_some() => AGAIN,
+                    Failure::Away if self.api.away.is_some() => self.rules.retry_period / 2,
                     Failure::Away => (before * 2).clamp(AGAIN, REFUSED),
                     _ => REFUSED,
                 };
                 self.pause_publishing(&node, length);
             }
             (Err(_), None) => {}
+        }
+    }
+
+    /// The API is back: a write of the own member object that failed without an answer does not wait any longer.
+    pub(super) fn publish_own_soon(&mut self) {
+        let unanswered = |pause: &Pause| pause.length < REFUSED;
+        if self.publishing.pauses.get(&self.rules.node).is_some_and(unanswered) {
+            self.publishing.pauses.remove(&self.rules.node);
         }
     }
 

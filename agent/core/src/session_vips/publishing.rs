@@ -44,8 +44,8 @@ pub(super) struct Publishing {
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
     deleted: BTreeMap<String, (View, Duration)>,
-    /// When a list of member objects was older than what was known: the store was set back. What is known of Leases may be of the
-    /// time before. To write that into member objects would end sessions that live again.
+    /// When a member object was seen older than it was known: the store may have been set back. What is known of Leases may be of
+    /// the time before. To write that into member objects would end sessions that live again.
     set_back: Option<Time>,
 }
 
@@ -73,6 +73,12 @@ impl Publishing {
 
     pub(super) fn look_at_all(&mut self) {
         self.all = true;
+    }
+
+    /// What is known of Leases may be of the store as it was before: nothing is told of them until a list, asked for from now on,
+    /// has shown them.
+    pub(super) fn may_be_set_back(&mut self, now: Time) {
+        self.set_back = Some(now);
     }
 
     /// This node has written the end of that session.
@@ -127,9 +133,8 @@ impl SessionVips {
     }
 
     pub(super) fn members_listed(&mut self, members: Vec<Member>) {
-        // What is known of Leases may be of the store as it was before: a list tells, and it was asked for since.
         if self.sessions.is_set_back(&members) {
-            self.publishing.set_back = Some(self.step.at.now);
+            self.publishing.may_be_set_back(self.step.at.now);
             self.list_anew();
         }
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);
@@ -222,6 +227,10 @@ impl SessionVips {
             return;
         }
         let Some(copy) = self.copy_for(node) else { return self.is_told(node) };
+        // While the API is away, one write is tried. The first answer to any call has the others considered.
+        if node != self.rules.node && self.api.away.is_some() {
+            return;
+        }
         let at_once = node == self.rules.node || self.publishing.ended_here.contains(node);
         let behind = self.sessions.member(node).is_some_and(|member| !copy.is_as_new_as(&member.copy));
         let deleted = self.publishing.deleted.get(node).map(|(_, wait)| *wait);
@@ -244,6 +253,7 @@ impl SessionVips {
         // What is known may be old, by however much: a node would undo what others were told, or tell of a Lease that is gone.
         let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
         let set_back = self.publishing.set_back.is_some_and(|at| !self.sessions.is_listed_since(at));
+        let set_back = set_back && !planted!(TellsFromBefore);
         if set_back || (behind || by_list) && !self.sessions.is_listed_since(shown) {
             if self.api.away.is_none() && self.due(self.calls.next_list) {
                 self.list_sessions();

@@ -305,7 +305,7 @@ impl World<'_, SessionVips> {
     /// The record of a VIP, as it is now; every watch shows it.
     pub fn set_record(&mut self, vip: usize, uid: String, holder: Option<Holder>) -> AddressView {
         self.stirred();
-        let view = AddressView { uid, version: self.api.store.next(), holder };
+        let view = AddressView { uid, version: self.api.store.next(), holder, by_lease: false };
         self.api.store.addresses.insert(vip, view.clone());
         let address = SessionVips::vip(&self.plan.settings, vip);
         self.publish(&Event::Input(Input::Address { listed: false, address, view: Some(view.clone()) }));

@@ -107,7 +107,7 @@ impl One {
     }
 
     fn shows(&mut self, v: u8, uid: &str, holder: Option<Holder>) -> Vec<Output> {
-        let view = Some(AddressView { uid: uid.into(), version: self.next(), holder });
+        let view = Some(AddressView { uid: uid.into(), version: self.next(), holder, by_lease: false });
         let actions = self.tell(Event::Input(Input::Address { listed: false, address: vip(v), view }));
         self.answer(actions)
     }
@@ -200,7 +200,7 @@ fn the_answer_to_a_write_says_nothing_of_the_object_that_came_after() {
     let version = one.next();
     one.tell(Event::Input(Input::Address { listed: false, address: vip(3), view: None }));
     one.shows(3, "b", None);
-    let late = AddressView { uid: "a".into(), version, holder: Some(mine) };
+    let late = AddressView { uid: "a".into(), version, holder: Some(mine), by_lease: false };
     one.tell(Event::Input(Input::WroteHolder { id, result: Ok(late) }));
     assert_ne!(one.record_state(3), "mine", "nobody is in the record of the new one");
 }
@@ -211,7 +211,7 @@ fn a_watch_that_is_behind_a_read_does_not_end_what_was_read() {
     one.carries(3);
     let actions = one.tell(Event::Heard { interface: 2, address: vip(3), mac: STRANGER });
     let id = read_of(&one.answer(actions)).unwrap();
-    let read = AddressView { uid: "b".into(), version: one.next(), holder: Some(one.mine()) };
+    let read = AddressView { uid: "b".into(), version: one.next(), holder: Some(one.mine()), by_lease: false };
     one.tell(Event::Input(Input::Addresses { id, result: Ok(vec![(vip(3), Some(read))]) }));
     let actions = one.tell(Event::Input(Input::Address { listed: false, address: vip(3), view: None }));
     assert_eq!(one.carried(3), Some("recorded"), "that was the object before");
@@ -328,7 +328,7 @@ fn the_record_of_what_is_not_wanted_any_more_is_cleared_after_a_while() {
     let cleared = writes(&one.run(ms(200)));
     assert_eq!(cleared.iter().map(|(_, ip, holder)| (*ip, holder.clone())).collect::<Vec<_>>(), [(vip(3), None)]);
     let version = one.next();
-    let view = AddressView { uid: "a".into(), version, holder: None };
+    let view = AddressView { uid: "a".into(), version, holder: None, by_lease: false };
     one.tell(Event::Input(Input::WroteHolder { id: cleared[0].0, result: Ok(view) }));
     assert!(writes(&one.run(ms(5_000))).is_empty(), "once");
 }

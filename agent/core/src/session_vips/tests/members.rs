@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::crash::busiest;
-use super::world::{World, ms, vip};
+use super::world::{Api, World, ms, vip};
 use crate::lease::Record;
 use crate::rules::Rules;
 use crate::session::{Declared, Holder, Member, View};
@@ -124,6 +124,42 @@ fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
     assert_eq!(told(world), before, "the list is under way");
     world.run(ms(1_000));
     assert!(told(world) > before);
+}
+
+/// The same, and the node learns it by the answer to a write.
+#[test]
+fn an_answer_that_is_older_than_what_was_known_is_followed_by_a_list() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let me = world.hosts[3].name.clone();
+    let now = world.members[&me].copy.clone();
+    let copy = of_before(&now, &now.uid, now.record.transitions + 1);
+    world.hosts[3].delay = ms(50);
+    let told = |world: &World| world.hosts[3].publishes.iter().filter(|(_, node)| *node == me).count();
+    let (before, lists) = (told(world), world.hosts[3].lists.len());
+    world.tell(3, Event::Input(Input::Published { id: 0, result: Ok(Some(Member { version: "1".into(), copy })) }));
+    world.run(ms(90));
+    assert_eq!((told(world), world.hosts[3].lists.len()), (before, lists + 1), "the list is under way");
+    world.run(ms(1_000));
+    assert!(told(world) > before);
+}
+
+/// While the API is away, the judges of many sessions do not try to write for each of them.
+#[test]
+fn without_the_api_a_node_tries_to_write_its_own_member_object_alone() {
+    let world = &mut settled();
+    world.run(ASKED);
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(5_000));
+    let before = world.hosts[3].publishes.len();
+    world.tell(3, Event::Input(Input::Members(vec![])));
+    world.run(ms(10_000));
+    let me = world.hosts[3].name.clone();
+    let tried: Vec<_> = world.hosts[3].publishes[before..].iter().map(|(_, node)| node.clone()).collect();
+    assert!((5..=11).contains(&tried.len()) && tried.iter().all(|node| *node == me), "{tried:?}");
+    world.set_api_everywhere(Api::Up);
+    world.run(ASKED);
+    assert!(world.hosts.iter().all(|host| says_what_the_lease_says(world, &host.name)));
 }
 
 /// A node that follows a Lease knows an earlier version than the member object names.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::world::{World, ms, vip};
+use super::crash::busiest;
+use super::world::{Api, World, ms, vip};
 use crate::event::Failure;
 use crate::lease::Record;
 use crate::placement::Demand;
@@ -382,5 +383,28 @@ fn an_end_is_told_though_the_member_object_was_deleted() {
             .filter(|(m, host)| *m != n && host.session_vips.sessions.live().any(|(node, _)| *node == name))
             .count();
         assert!(worst < ms(6_000) && believe == 0, "{name}: a VIP was away for {worst:?}");
+    }
+}
+
+/// A renewal tells that the holder lives, though this node is no judge of its session.
+#[test]
+fn who_carries_a_vip_provisionally_follows_the_lease_of_its_holder() {
+    let world = &mut World::settled(8, 20, &Rules::default());
+    let holder = busiest(world);
+    let name = world.hosts[holder].name.clone();
+    let had: Vec<u8> = (0..20).filter(|v| world.carriers(vip(*v)) == [holder]).collect();
+    world.set_api_everywhere(Api::Hanging);
+    world.run(ms(3_000));
+    world.crash(holder);
+    world.run(ms(8_000));
+    let carriers: BTreeSet<usize> = had.iter().flat_map(|v| world.carriers(vip(*v))).collect();
+    let others: Vec<usize> = carriers.into_iter().filter(|n| !world.hosts[*n].follows.contains(&name)).collect();
+    assert!(!others.is_empty());
+    for n in &others {
+        world.set_api(*n, Api::Up);
+    }
+    world.run(ms(1_500));
+    for n in others {
+        assert!(world.hosts[n].follows.contains(&name), "{:?}", world.hosts[n].follows);
     }
 }

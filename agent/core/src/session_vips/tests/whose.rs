@@ -149,7 +149,7 @@ fn a_record_that_was_stripped_is_written_again() {
 #[test]
 fn a_foreign_owner_keeps_a_vip_from_being_taken() {
     let world = &mut World::new(2, &Rules::default());
-    world.stranger = true;
+    world.stranger = Some(STRANGER);
     world.start(0);
     world.start(1);
     world.run(ms(1_000));
@@ -158,9 +158,48 @@ fn a_foreign_owner_keeps_a_vip_from_being_taken() {
     assert!(world.carriers(vip(0)).is_empty());
     let told = |r: &Report| matches!(r, Report::ForeignOwner { mac: STRANGER, .. });
     assert!(world.reported(0, told) + world.reported(1, told) >= 1);
-    world.stranger = false;
+    world.stranger = None;
     world.run(ms(4_000));
     assert_eq!(world.carriers(vip(0)).len(), 1);
+}
+
+/// A node that had a session places VIPs by kube-vip's Leases now, and the record says so: the address is none of that session's VIPs.
+#[test]
+fn a_node_that_has_an_address_by_a_lease_keeps_it() {
+    let world = &mut World::new(3, &Rules::default());
+    (0..3).for_each(|n| world.start(n));
+    world.run(ms(5_000));
+    world.crash(2);
+    world.run(ms(30_000));
+    world.stranger = Some(world.hosts[2].mac);
+    world.create(vip(0));
+    world.store_by_lease(vip(0));
+    world.run(ms(25_000));
+    assert!(world.carriers(vip(0)).is_empty(), "{:?}", world.carriers(vip(0)));
+    let told = |r: &Report| matches!(r, Report::Owned { node, .. } if node == "node3");
+    assert!(world.reported(0, told) + world.reported(1, told) >= 1);
+    world.stranger = None;
+    world.run(ms(4_000));
+    assert_eq!(world.carriers(vip(0)).len(), 1);
+}
+
+/// A node that has lost the API carries a VIP as long as nobody claims it. The `IPAddress` is deleted meanwhile, and made again later.
+#[test]
+fn a_vip_that_is_made_again_is_taken_from_a_node_without_the_api() {
+    let world = &mut World::settled(4, 20, &Rules::default());
+    let holder = world.carriers(vip(0))[0];
+    world.set_api(holder, Api::Refused);
+    world.run(ms(60_000));
+    assert!(!world.sessions[&world.hosts[holder].name].is_live());
+    let mac = world.hosts[holder].mac;
+    world.stranger = Some(mac);
+    world.delete(vip(0));
+    world.run(ms(3_000));
+    world.create(vip(0));
+    world.run(ms(20_000));
+    assert!(world.carriers(vip(0)).iter().any(|n| *n != holder), "{:?}", world.carriers(vip(0)));
+    let told = |r: &Report| matches!(r, Report::Owned { .. } | Report::ForeignOwner { .. });
+    assert_eq!((0..4).map(|n| world.reported(n, told)).sum::<usize>(), 0);
 }
 
 #[test]

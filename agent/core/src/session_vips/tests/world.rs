@@ -84,7 +84,7 @@ pub(super) struct World {
     /// How often a record has gone from one node to another.
     pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
-    pub(super) stranger: bool,
+    pub(super) stranger: Option<Mac>,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
     /// Nobody may write member objects.
@@ -106,7 +106,7 @@ impl World {
             version: 100,
             uid: 0,
             moves: 0,
-            stranger: false,
+            stranger: None,
             reads_refused: false,
             publish_refused: None,
             wire: Duration::from_micros(200),
@@ -261,7 +261,8 @@ impl World {
     pub(super) fn create(&mut self, address: IpAddr) {
         self.version += 1;
         self.uid += 1;
-        let view = AddressView { uid: self.uid.to_string(), version: self.version.to_string(), holder: None };
+        let view =
+            AddressView { uid: self.uid.to_string(), version: self.version.to_string(), holder: None, by_lease: false };
         self.demand(&Demand::of(address));
         self.show_address(address, Some(&view));
     }
@@ -461,7 +462,7 @@ impl World {
         });
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
-        answers.extend((address == vip(0) && self.stranger && asker.group == 0).then_some(STRANGER));
+        answers.extend(self.stranger.filter(|_| address == vip(0) && asker.group == 0));
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
             self.put(self.wire * 2, Item::To(n, Event::Heard { interface: 2, address, mac }));
         }
@@ -535,9 +536,15 @@ impl World {
         let known = self.addresses.get(&address).and_then(|known| known.holder.as_ref()).map(node);
         self.moves += usize::from(known.is_some() && known != holder.as_ref().map(node));
         let uid = self.addresses.get(&address).map(|v| v.uid.clone()).unwrap_or_default();
-        let view = AddressView { uid, version: self.version.to_string(), holder };
+        let view = AddressView { uid, version: self.version.to_string(), holder, by_lease: false };
         self.show_address(address, Some(&view));
         view
+    }
+
+    /// An agent that places VIPs by Leases writes its Lease into the record.
+    pub(super) fn store_by_lease(&mut self, address: IpAddr) {
+        let view = AddressView { by_lease: true, ..self.store_holder(address, None) };
+        self.show_address(address, Some(&view));
     }
 
     /// Somebody deletes an `IPAddress`.
