@@ -122,7 +122,9 @@ impl WorkerRig {
 
     async fn bare(dir: &Path, lab: Lab, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let nodes: Vec<String> = (1..=workers).map(|n| format!("w{n}")).collect();
-        for (name, number) in nodes.iter().zip(121..) {
+        // Benches of growth have more of them, and no VIPs, whose addresses they would have.
+        let first = 121.min(u8::MAX - workers);
+        for (name, number) in nodes.iter().zip(first..) {
             lab.add_host(name, number)?;
         }
         let server = Server::of(lab).await?;
