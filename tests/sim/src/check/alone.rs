@@ -26,6 +26,10 @@ impl<S: Subject> World<'_, S> {
         }
         // A kernel that takes its time is asked for the VIP long before it has it.
         let Some(standing) = self.hosts[host].vips[vip] else { return };
+        // And one that does not answer still has what the agent let go of, and takes anew.
+        if self.hosts[host].unanswered > 0 {
+            return;
+        }
         // A standstill that no clock shows is nothing that the agent can know of.
         let since = standing.since.max(self.hosts[host].clock.went_on());
         if self.now > since + nanos(BURST) + SECOND {

@@ -23,7 +23,7 @@ use mooring_agent_core::session_vips::{Call, Event, Report};
 use crate::bounds::Bounds;
 use crate::check::{Limits, Look};
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::Fault as Any;
+use crate::fault::{Fault as Any, Planned, has};
 use crate::kernel::Standing;
 use crate::plan::Pace;
 use crate::rng::Rng;
@@ -283,12 +283,18 @@ impl Subject for SessionVips {
         if !world.knows(a, b) || !world.knows(b, a) {
             bound = bound.max(bounds.owners_unknown);
         }
-        // Excused: a machine that stood still with its clocks defends what it had against a host that it cannot tell from a
-        // stranger, as long as its session lasts in its own time, and no API tells it better.
+        // Excused: a machine that stood still with its clocks, or was cut off while the other began, defends what it had against a
+        // host that it cannot tell from a stranger, as long as its session lasts in its own time, and no API tells it better.
         let lease = nanos(world.plan.settings.rules.lease_duration);
+        let was_cut_off = |h: usize| {
+            let cut = |p: &Planned<Fault>| matches!(p.fault, Any::Partition(set, ..) if has(set, h));
+            let lately = |p: &Planned<Fault>| p.at <= now && now < p.at + p.lasts + lease;
+            world.plan.faults.iter().any(|planned| cut(planned) && lately(planned))
+        };
         let blind = |h: usize, other: usize| {
             let slept = world.hosts[h].slept;
-            slept > 0 && now < slept + lease && !world.knows(h, other) && !world.has_api(h)
+            let stood_still = slept > 0 && now < slept + lease;
+            (stood_still || was_cut_off(h)) && !world.knows(h, other) && !world.has_api(h)
         };
         if blind(a, b) || blind(b, a) {
             bound = bound.max(lease);

@@ -79,10 +79,13 @@ impl World<'_, SessionVips> {
 
     /// The core is about to get this input.
     pub(super) fn own_before_step(&mut self, host: usize, event: &Event) {
-        if let Event::Input(Input::Member(member)) = event
-            && member.copy.is_leaving()
-        {
-            self.checks.told_leaving.insert((host, member.copy.node.clone()), self.now);
+        let told = match event {
+            Event::Input(Input::Member(member)) => Some(&member.copy),
+            Event::Input(Input::Session(session)) => Some(session),
+            _ => None,
+        };
+        if let Some(session) = told.filter(|session| session.is_leaving()) {
+            self.checks.told_leaving.insert((host, session.node.clone()), self.now);
         }
         let now = (self.now, self.hosts[host].moment(self.now).now);
         let Some(agent) = &mut self.hosts[host].agent else { return };

@@ -40,7 +40,7 @@ pub struct Checks {
     pub(super) published: BTreeSet<(String, String, u32)>,
     /// When a node that was leaving stayed after all.
     withdrawn: BTreeMap<String, Nanos>,
-    /// When a host was last told by a member object that a node is leaving: its watch may be behind.
+    /// When a host was last told that a node is leaving: its watch may be behind.
     pub(super) told_leaving: BTreeMap<(usize, String), Nanos>,
     /// When a host last heard another host answer for a VIP that the record has long named that host for: listener, sender.
     heard_held: BTreeMap<(usize, usize), Nanos>,
