@@ -135,14 +135,8 @@ impl Reports {
     pub(super) fn tell(&mut self, at: Moment, reports: &[Report], catalog: &Catalog, calls: &Calls) {
         let mut many: BTreeMap<(&'static str, String), (Vec<IpAddr>, Severity)> = BTreeMap::new();
         for report in reports {
-            if let Some((address, who)) = answers_for(report)
-                && let Some(by) = catalog.ip_address(address).and_then(placed)
-            {
+            if let Some((address, text)) = had_by_lease(report, catalog) {
                 // This is not an error. The state lasts until the last node of that placement has ended.
-                let text = format!(
-                    "{} has it by the Lease {} (kube-vip's placement): {who} answers for it",
-                    by.node, by.lease
-                );
                 tracing::debug!(%address, "{text}");
                 self.why.insert(address, text);
                 continue;
@@ -343,13 +337,19 @@ impl Reports {
     }
 }
 
-/// The VIP and the host that answers for it, if that host may have it by a Lease of kube-vip.
-fn answers_for(report: &Report) -> Option<(IpAddr, String)> {
-    match report {
-        Report::ForeignOwner { address, mac } => Some((*address, mac.to_string())),
-        Report::Owned { address, node, control_plane: false } => Some((*address, node.clone())),
-        _ => None,
-    }
+/// The VIP, and what to say of it, if the host that answers for it has it by a Lease of kube-vip.
+fn had_by_lease(report: &Report, catalog: &Catalog) -> Option<(IpAddr, String)> {
+    let by = |address: &IpAddr| catalog.ip_address(*address).and_then(placed);
+    let (address, by, who) = match report {
+        Report::ForeignOwner { address, mac } => (address, by(address)?, mac.to_string()),
+        // Another node may have the address for itself: that is a conflict.
+        Report::Owned { address, node, control_plane: false } => {
+            (address, by(address).filter(|by| by.node == *node)?, node.clone())
+        }
+        _ => return None,
+    };
+    let text = format!("{} has it by the Lease {} (kube-vip's placement): {who} answers for it", by.node, by.lease);
+    Some((*address, text))
 }
 
 /// A report of an event that happens to many VIPs at once: the VIP, reason, text, severity.

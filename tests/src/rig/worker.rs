@@ -122,9 +122,10 @@ impl WorkerRig {
 
     async fn bare(dir: &Path, lab: Lab, workers: u8, vips: u8, crds: bool) -> Result<Self> {
         let nodes: Vec<String> = (1..=workers).map(|n| format!("w{n}")).collect();
-        // Benches of growth have more of them, and no VIPs, whose addresses they would have.
-        let first = 121.min(u8::MAX - workers);
-        for (name, number) in nodes.iter().zip(first..) {
+        // Benches of growth have more of them, and no VIPs of Services, whose addresses they would have.
+        let first = 121.min(u8::MAX - 1 - workers);
+        let numbers = (first..u8::MAX).filter(|number| IpAddr::from(segment::ip4(*number)) != lab.vip());
+        for (name, number) in nodes.iter().zip(numbers) {
             lab.add_host(name, number)?;
         }
         let server = Server::of(lab).await?;

@@ -1,7 +1,7 @@
 //! Member objects: each repeats what a session's Lease said at one of its versions, so that other nodes need not watch the Lease with
 //! all its renewals. They decide nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,11 @@ impl Published {
         let older =
             |one: &Member| self.get(&one.copy.node).is_some_and(|known| super::is_lower(&one.version, &known.version));
         members.iter().any(older)
+    }
+
+    pub(super) fn is_any_missing(&self, members: &[Member]) -> bool {
+        let listed: BTreeSet<&str> = members.iter().map(|member| member.copy.node.as_str()).collect();
+        self.members.keys().any(|node| !listed.contains(node.as_str()))
     }
 
     /// All that there are. Answers with the nodes whose member object is another one now, or is gone.

@@ -133,8 +133,11 @@ impl SessionVips {
     }
 
     pub(super) fn members_listed(&mut self, members: Vec<Member>) {
-        if self.sessions.is_set_back(&members) {
+        let is_older = self.sessions.is_set_back(&members);
+        if is_older || self.sessions.is_any_member_missing(&members) {
             self.publishing.may_be_set_back(self.step.at.now);
+        }
+        if is_older {
             self.list_anew();
         }
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);

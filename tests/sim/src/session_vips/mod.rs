@@ -286,15 +286,16 @@ impl Subject for SessionVips {
         // Excused: a machine that stood still with its clocks, or was cut off while the other began, defends what it had against a
         // host that it cannot tell from a stranger, as long as its session lasts in its own time, and no API tells it better.
         let lease = nanos(world.plan.settings.rules.lease_duration);
-        let was_cut_off = |h: usize| {
+        let was_cut_off = |h: usize, other: usize| {
             let cut = |p: &Planned<Fault>| matches!(p.fault, Any::Partition(set, ..) if has(set, h));
             let lately = |p: &Planned<Fault>| p.at <= now && now < p.at + p.lasts + lease;
-            world.plan.faults.iter().any(|planned| cut(planned) && lately(planned))
+            let began = |p: &Planned<Fault>| world.checks.began(&world.names[other]).is_some_and(|at| at >= p.at);
+            world.plan.faults.iter().any(|planned| cut(planned) && lately(planned) && began(planned))
         };
         let blind = |h: usize, other: usize| {
             let slept = world.hosts[h].slept;
             let stood_still = slept > 0 && now < slept + lease;
-            (stood_still || was_cut_off(h)) && !world.knows(h, other) && !world.has_api(h)
+            (stood_still || was_cut_off(h, other)) && !world.knows(h, other) && !world.has_api(h)
         };
         if blind(a, b) || blind(b, a) {
             bound = bound.max(lease);

@@ -19,6 +19,13 @@ impl Membership {
         self.published.is_any_older(members)
     }
 
+    /// Whether a member object that is known is not among these: somebody has deleted it, or the store was set back to before it was
+    /// made.
+    #[must_use]
+    pub fn is_any_member_missing(&self, members: &[Member]) -> bool {
+        self.published.is_any_missing(members)
+    }
+
     /// All member objects. Answers with the nodes whose sessions have changed, and with those whose member object is another one.
     pub fn see_members(&mut self, now: Time, members: Vec<Member>) -> (Vec<String>, Vec<String>) {
         let other = self.published.see_all(now, &members);

@@ -126,6 +126,21 @@ fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
     assert!(told(world) > before);
 }
 
+/// The backup is of the time before the node had a member object.
+#[test]
+fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
+    let world = &mut settled();
+    world.run(ASKED);
+    world.hosts[3].delay = ms(50);
+    let told = world.hosts[3].publishes.len();
+    let lists = world.hosts[3].lists.len();
+    world.tell(3, Event::Input(Input::Members(vec![])));
+    world.run(ms(90));
+    assert_eq!((world.hosts[3].publishes.len(), world.hosts[3].lists.len()), (told, lists + 1));
+    world.run(ms(1_000));
+    assert!(world.hosts[3].publishes.len() > told);
+}
+
 /// The same, and the node learns it by the answer to a write.
 #[test]
 fn an_answer_that_is_older_than_what_was_known_is_followed_by_a_list() {
@@ -152,7 +167,12 @@ fn without_the_api_a_node_tries_to_write_its_own_member_object_alone() {
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));
     let before = world.hosts[3].publishes.len();
-    world.tell(3, Event::Input(Input::Members(vec![])));
+    let changed = |one: &Member| {
+        let now = &one.copy;
+        Member { version: "999999".into(), copy: of_before(now, &now.uid, now.record.transitions + 1) }
+    };
+    let all = world.members.values().map(changed).collect();
+    world.tell(3, Event::Input(Input::Members(all)));
     world.run(ms(10_000));
     let me = world.hosts[3].name.clone();
     let tried: Vec<_> = world.hosts[3].publishes[before..].iter().map(|(_, node)| node.clone()).collect();

@@ -85,6 +85,12 @@ impl Checks {
         }
     }
 
+    /// When the session of a node began.
+    #[must_use]
+    pub fn began(&self, node: &str) -> Option<Nanos> {
+        self.began.get(node).copied()
+    }
+
     /// The session of a node says no longer that it leaves.
     pub fn withdraws(&mut self, node: &str, now: Nanos) {
         self.withdrawn.insert(node.to_owned(), now);

@@ -262,7 +262,7 @@ impl World<'_, SessionVips> {
         }
         let key = (before.node.clone(), before.session.uid.clone(), before.session.transitions);
         if let Some(ended) = self.checks.ended.get(&key).copied().filter(|_| !live) {
-            let began = |node: &str| self.checks.began.get(node).copied();
+            let began = |node: &str| self.checks.began(node);
             // A node that already carries the VIP, without the API or because another's write came first, writes its record first.
             let address = SessionVips::vip(&self.plan.settings, vip);
             let has = self.hosts[by].agent.as_ref().and_then(|a| a.core.vip(address));
