@@ -283,6 +283,14 @@ impl Subject for SessionVips {
         if !world.knows(a, b) || !world.knows(b, a) {
             bound = bound.max(bounds.owners_unknown);
         }
+        // A node that was cut off between two of its renewals learns by the next one that its session has ended.
+        let retry = nanos(world.plan.settings.rules.retry_period);
+        let between = |p: &Planned<Fault>, h: usize| {
+            matches!(p.fault, Any::Partition(set, ..) if has(set, h)) && p.at <= now && now < p.at + p.lasts + retry
+        };
+        if world.plan.faults.iter().any(|p| p.lasts < retry && (between(p, a) || between(p, b))) {
+            bound = bound.max(bounds.owners + retry);
+        }
         // Excused: a machine that stood still with its clocks, or was cut off while the other began, defends what it had against a
         // host that it cannot tell from a stranger, as long as its session lasts in its own time, and no API tells it better.
         let lease = nanos(world.plan.settings.rules.lease_duration);

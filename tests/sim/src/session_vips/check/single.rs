@@ -142,14 +142,15 @@ impl World<'_, SessionVips> {
         self.checks.moves[vip] += 1;
         self.checks.moved[vip] += 1;
         let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Any::Upgrade(_)) && p.at <= now).count();
-        let active = |which: fn(&Any<Fault>) -> bool| self.active.iter().any(|n| which(&self.plan.faults[*n].fault));
-        let refuses = if active(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))) { 8 } else { 0 };
         // Nodes that do not hear one another end each other, until that has been too often. A node that was cut off does not know yet
         // that its session has ended, and takes what another one offers: the record goes there and back.
-        let deafens = |f: &Any<Fault>| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..));
+        let deafens: fn(&Any<Fault>) -> bool = |f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..));
         let lately = |p: &&Planned<Fault>| p.at <= now && now < p.at + p.lasts + 5 * SECOND;
-        let deaf = self.plan.faults.iter().filter(lately).any(|p| deafens(&p.fault));
-        let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX) + refuses + if deaf { 2 } else { 0 };
+        let was = |which: fn(&Any<Fault>) -> bool| self.plan.faults.iter().filter(lately).any(|p| which(&p.fault));
+        let (deaf, refuses) = (was(deafens), was(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))));
+        let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX)
+            + if refuses { 8 } else { 0 }
+            + if deaf { 2 } else { 0 };
         if self.checks.moves[vip] > self.bounds.moves + more {
             let text = format!("VIP {vip} has moved {} times since anything happened", self.checks.moves[vip]);
             self.violated(Rule::Moves, text);
