@@ -114,6 +114,14 @@ pub struct Planned<O> {
     pub fault: Fault<O>,
 }
 
+impl<O> Planned<O> {
+    /// Whether it is there, or was there no longer ago than this.
+    #[must_use]
+    pub fn was_there(&self, now: Nanos, ago: Nanos) -> bool {
+        self.at <= now && now < self.at + self.lasts + ago
+    }
+}
+
 /// Whether a set has that member; sets have no more than 64.
 #[must_use]
 pub fn has(set: u64, member: usize) -> bool {

@@ -44,7 +44,7 @@ pub(super) struct Publishing {
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
     deleted: BTreeMap<String, (View, Duration)>,
-    /// When a member object was seen older than it was known: the store may have been set back. What is known of Leases may be of
+    /// When a member object was seen older than it was known, or was missing in a list: the store may have been set back. What is known of Leases may be of
     /// the time before. To write that into member objects would end sessions that live again.
     set_back: Option<Time>,
 }

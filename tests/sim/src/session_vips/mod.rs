@@ -284,21 +284,18 @@ impl Subject for SessionVips {
             bound = bound.max(bounds.owners_unknown);
         }
         // A node that was cut off between two of its renewals learns by the next one that its session has ended.
+        let cuts_off = |p: &Planned<Fault>, h: usize| matches!(p.fault, Any::Partition(set, ..) if has(set, h));
         let retry = nanos(world.plan.settings.rules.retry_period);
-        let between = |p: &Planned<Fault>, h: usize| {
-            matches!(p.fault, Any::Partition(set, ..) if has(set, h)) && p.at <= now && now < p.at + p.lasts + retry
-        };
-        if world.plan.faults.iter().any(|p| p.lasts < retry && (between(p, a) || between(p, b))) {
+        let between = |p: &Planned<Fault>| p.lasts < retry && p.was_there(now, retry);
+        if world.plan.faults.iter().any(|p| between(p) && (cuts_off(p, a) || cuts_off(p, b))) {
             bound = bound.max(bounds.owners + retry);
         }
         // Excused: a machine that stood still with its clocks, or was cut off while the other began, defends what it had against a
         // host that it cannot tell from a stranger, as long as its session lasts in its own time, and no API tells it better.
         let lease = nanos(world.plan.settings.rules.lease_duration);
         let was_cut_off = |h: usize, other: usize| {
-            let cut = |p: &Planned<Fault>| matches!(p.fault, Any::Partition(set, ..) if has(set, h));
-            let lately = |p: &Planned<Fault>| p.at <= now && now < p.at + p.lasts + lease;
             let began = |p: &Planned<Fault>| world.checks.began(&world.names[other]).is_some_and(|at| at >= p.at);
-            world.plan.faults.iter().any(|planned| cut(planned) && lately(planned) && began(planned))
+            world.plan.faults.iter().any(|p| cuts_off(p, h) && p.was_there(now, lease) && began(p))
         };
         let blind = |h: usize, other: usize| {
             let slept = world.hosts[h].slept;

@@ -89,6 +89,20 @@ fn an_old_member_object_that_stays_is_asked_about_once() {
     assert_eq!(world.lists(), lists + 1);
 }
 
+/// A node hears something that its own member object contradicts: it lists once, writes none before the answer, and its own then.
+fn lists_before_it_writes(world: &mut World, input: Input) {
+    let me = world.hosts[3].name.clone();
+    world.hosts[3].delay = ms(50);
+    let told = |world: &World| world.hosts[3].publishes.iter().filter(|(_, node)| *node == me).count();
+    let (before, all, lists) = (told(world), world.hosts[3].publishes.len(), world.hosts[3].lists.len());
+    world.tell(3, Event::Input(input));
+    world.run(ms(90));
+    let now = (world.hosts[3].publishes.len(), world.hosts[3].lists.len());
+    assert_eq!(now, (all, lists + 1), "the list is under way");
+    world.run(ms(1_000));
+    assert!(told(world) > before);
+}
+
 /// A backup of the store was restored: member objects have lower versions than before.
 #[test]
 fn who_sees_that_the_store_was_set_back_lists_at_once() {
@@ -116,14 +130,7 @@ fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
         Member { version: "1".into(), copy }
     };
     let old: Vec<Member> = world.members.values().map(of_backup).collect();
-    world.hosts[3].delay = ms(50);
-    let told = |world: &World| world.hosts[3].publishes.iter().filter(|(_, node)| *node == me).count();
-    let before = told(world);
-    world.tell(3, Event::Input(Input::Members(old)));
-    world.run(ms(90));
-    assert_eq!(told(world), before, "the list is under way");
-    world.run(ms(1_000));
-    assert!(told(world) > before);
+    lists_before_it_writes(world, Input::Members(old));
 }
 
 /// The backup is of the time before the node had a member object.
@@ -131,14 +138,7 @@ fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
 fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
     let world = &mut settled();
     world.run(ASKED);
-    world.hosts[3].delay = ms(50);
-    let told = world.hosts[3].publishes.len();
-    let lists = world.hosts[3].lists.len();
-    world.tell(3, Event::Input(Input::Members(vec![])));
-    world.run(ms(90));
-    assert_eq!((world.hosts[3].publishes.len(), world.hosts[3].lists.len()), (told, lists + 1));
-    world.run(ms(1_000));
-    assert!(world.hosts[3].publishes.len() > told);
+    lists_before_it_writes(world, Input::Members(vec![]));
 }
 
 /// The same, and the node learns it by the answer to a write.
@@ -146,17 +146,9 @@ fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
 fn an_answer_that_is_older_than_what_was_known_is_followed_by_a_list() {
     let world = &mut settled();
     world.run(ASKED);
-    let me = world.hosts[3].name.clone();
-    let now = world.members[&me].copy.clone();
+    let now = world.members[&world.hosts[3].name].copy.clone();
     let copy = of_before(&now, &now.uid, now.record.transitions + 1);
-    world.hosts[3].delay = ms(50);
-    let told = |world: &World| world.hosts[3].publishes.iter().filter(|(_, node)| *node == me).count();
-    let (before, lists) = (told(world), world.hosts[3].lists.len());
-    world.tell(3, Event::Input(Input::Published { id: 0, result: Ok(Some(Member { version: "1".into(), copy })) }));
-    world.run(ms(90));
-    assert_eq!((told(world), world.hosts[3].lists.len()), (before, lists + 1), "the list is under way");
-    world.run(ms(1_000));
-    assert!(told(world) > before);
+    lists_before_it_writes(world, Input::Published { id: 0, result: Ok(Some(Member { version: "1".into(), copy })) });
 }
 
 /// While the API is away, the judges of many sessions do not try to write for each of them.

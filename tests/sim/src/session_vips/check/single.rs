@@ -4,7 +4,7 @@ use mooring_agent_core::rules::SELF_PROBE;
 
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
-use crate::fault::{Fault as Any, How, Planned};
+use crate::fault::{Fault as Any, How};
 use crate::session_vips::SessionVips;
 use crate::session_vips::fault::Fault;
 use crate::settings::number;
@@ -145,8 +145,8 @@ impl World<'_, SessionVips> {
         // Nodes that do not hear one another end each other, until that has been too often. A node that was cut off does not know yet
         // that its session has ended, and takes what another one offers: the record goes there and back.
         let deafens: fn(&Any<Fault>) -> bool = |f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..));
-        let lately = |p: &&Planned<Fault>| p.at <= now && now < p.at + p.lasts + 5 * SECOND;
-        let was = |which: fn(&Any<Fault>) -> bool| self.plan.faults.iter().filter(lately).any(|p| which(&p.fault));
+        let lately = || self.plan.faults.iter().filter(|p| p.was_there(now, 5 * SECOND));
+        let was = |which: fn(&Any<Fault>) -> bool| lately().any(|p| which(&p.fault));
         let (deaf, refuses) = (was(deafens), was(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))));
         let more = u32::try_from(upgrades * self.hosts.len()).unwrap_or(u32::MAX)
             + if refuses { 8 } else { 0 }
