@@ -67,6 +67,26 @@ pub enum Bug {
     JudgesUnfollowed,
     /// A node that sees that the store was set back writes member objects by what it knew of Leases before.
     TellsFromBefore,
+    /// A node that was cut off, or yielded to another node, defends its VIPs against strangers by the session that it had.
+    DefendsWhenCutOff,
+    /// A node that knows less than a member object says, or knows a session by a list alone, writes it without listing first.
+    TellsUnlisted,
+    /// What a node happens to know of sessions is written for all of them at once, whatever came of the last write.
+    TellsAllAtOnce,
+    /// While the API is away, member objects of other nodes are written too.
+    TellsOthersWithoutApi,
+    /// The end of a session whose Lease is gone is not told.
+    LeavesDeletedUntold,
+    /// A session that lives has no member object, and nobody who does not follow its Lease writes one.
+    LeavesUntold,
+    /// Who judges a session is chosen anew when it has ended, by links that it has no longer.
+    ChoosesJudgesAnew,
+    /// A node that follows a Lease no longer does not take in what the member object says.
+    ForgetsWhatWasTold,
+    /// What is unclear about a session is never asked.
+    AsksNothing,
+    /// A node that sees in a list that the store was set back goes on by what it knew.
+    NeverSetBack,
     /// A read that failed is tried again at once.
     ReadStorm,
     /// A node without an API server is judged unhealthy like one whose API server is dead.
@@ -185,9 +205,10 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 45] = [
+    pub const SESSION_VIPS: [Self; 46] = [
         Self::TakesUnpublished,
         Self::TellsFromBefore,
+        Self::DefendsWhenCutOff,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
         Self::EndsByLooking,

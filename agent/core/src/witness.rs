@@ -305,6 +305,13 @@ impl Witness {
         self.quiet > 0 && self.misses == 0
     }
 
+    /// Nobody answered for a while, nor did third parties when they were last asked. After a window in which they did not, they are not
+    /// asked in the next one.
+    #[must_use]
+    pub fn is_deaf(&self) -> bool {
+        self.is_quiet() && self.misses < self.needed.min(2)
+    }
+
     /// The host that answered within the last second.
     #[must_use]
     pub fn answer(&self, now: Time) -> Option<Mac> {

@@ -67,9 +67,15 @@ impl Counted {
         }
     }
 
-    fn values(&self) -> [(&'static str, &'static str, f64); 5] {
+    /// Lists of anything, by anybody: the lab's own are a few.
+    fn lists(&self) -> f64 {
+        self.kinds.iter().filter(|(kind, _)| kind.starts_with("LIST ")).map(|(_, count)| count).sum()
+    }
+
+    fn values(&self) -> [(&'static str, &'static str, f64); 6] {
         [
             ("requests", "", self.requests),
+            ("lists", "", self.lists()),
             ("events", "", self.events),
             ("event-bytes", "kB", self.event_bytes / 1_000.0),
             ("answer-bytes", "kB", self.answer_bytes / 1_000.0),
@@ -153,7 +159,7 @@ async fn one(order: &Order, nodes: u8, found: &mut Found) -> Result<()> {
     let mut rig = WorkerRig::on(logs.path(), shape, nodes, 0, true).await?;
     let statuses = rig.nodes.iter().map(|node| kubelet(&rig, node, 0));
     stream::iter(statuses).buffer_unordered(8).try_collect::<()>().await?;
-    rig.start_agents(&WorkerRig::options())?;
+    rig.start_agents_apart(&WorkerRig::options()).await?;
     rig.sessions(LIMIT).await?;
     tokio::time::sleep(SETTLED).await;
 

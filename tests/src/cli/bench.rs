@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// The numbers of nodes, for example `20,50,100`, for the benches `scale` [default: 10,20,40] and `services-crash` [default: 3]
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(2..=120))]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(2..=200))]
     nodes: Vec<u8>,
 }
 

@@ -28,6 +28,8 @@ use crate::segment;
 
 /// The limit for anything that takes well below a second on an idle machine; a busy machine needs longer.
 pub const SOON: Duration = Duration::from_secs(15);
+/// Between the starts of two agents, where many start on one machine.
+const APART: Duration = Duration::from_millis(250);
 /// Two owners for longer than this is a failure.
 const SHARED: Duration = Duration::from_millis(500);
 /// The user that the manifests' service account is.
@@ -214,6 +216,15 @@ impl WorkerRig {
     pub fn start_agents(&self, options: &AgentOptions) -> Result<()> {
         for name in &self.nodes {
             self.start_agent(name, options)?;
+        }
+        Ok(())
+    }
+
+    /// Starts all agents, one after the other. So many on one machine would otherwise begin in the same second.
+    pub async fn start_agents_apart(&self, options: &AgentOptions) -> Result<()> {
+        for name in &self.nodes {
+            self.start_agent(name, options)?;
+            tokio::time::sleep(APART).await;
         }
         Ok(())
     }

@@ -146,6 +146,20 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     // With bugs switched on in the core, the same checks must find them.
     let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
     all.push(step("planted-bugs", &planted).computing());
+    // And so must tests of the core alone.
+    let guards = [
+        "test",
+        "--locked",
+        "--package",
+        "mooring-agent-core",
+        "--features",
+        "planted",
+        "--lib",
+        "--",
+        "_is_found",
+        "guards",
+    ];
+    all.push(step("planted-bugs-of-the-core", &guards).computing());
     all
 }
 

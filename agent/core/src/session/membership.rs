@@ -167,8 +167,8 @@ impl Membership {
         self.followed.remove(node);
         let listed = self.published.since(node).is_some_and(|since| self.is_listed_since(since));
         match self.copy(node).cloned().filter(|_| !listed) {
-            Some(copy) => self.repeat(now, copy),
-            None => Shown::Nothing,
+            Some(copy) if !planted!(ForgetsWhatWasTold) => self.repeat(now, copy),
+            _ => Shown::Nothing,
         }
     }
 

@@ -14,6 +14,7 @@ use crate::core::{Interface, Probe};
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{AWAY, SELF_PROBE};
+use crate::session::Link;
 use crate::time::Time;
 
 /// One round of probes is cut into so many parts.
@@ -27,6 +28,8 @@ const STALE: Duration = Duration::from_secs(1);
 /// What was heard counts for a look only while its probes follow one another: no later than this, or than so many of them would
 /// under a limit of frames.
 const APART: (Duration, u32) = (Duration::from_millis(1_500), 6);
+/// Among more nodes than these, a third party is asked by unicast.
+const MANY: usize = 8;
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
 /// How many are under a limit of frames.
@@ -239,7 +242,7 @@ impl SessionVips {
         self.due(look.next);
         self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
         for address in parties {
-            let ask = Probe { interface: index, address, to: None };
+            let ask = self.probe_of(index, address);
             if !self.batch.probes.contains(&ask) {
                 self.batch.probes.push(ask);
             }
@@ -294,6 +297,17 @@ impl SessionVips {
         let others = self.sessions.live().filter(|(node, _)| *node != self.rules.node);
         let mut links = others.flat_map(|(_, peer)| peer.view.links());
         !own.gateways.is_empty() || links.any(|link| link.up && link.shares(&own.link))
+    }
+
+    /// Asks a third party for its own address. Among many nodes, a node is asked at the MAC address that it declares: while the API is
+    /// away each dead node is asked about all the time, and the whole segment would hear it. If that address is not answered any
+    /// more, there are enough others to ask.
+    pub(super) fn probe_of(&self, interface: u32, address: IpAddr) -> Probe {
+        let own = self.node.interfaces.iter().find(|i| i.index == interface);
+        let links = self.sessions.live().flat_map(|(_, peer)| peer.view.links());
+        let of = |link: &&Link| own.is_some_and(|own| link.shares(&own.link)) && link.addresses.contains(&address);
+        let to = links.into_iter().find(of).and_then(|link| link.macs.first().copied());
+        Probe { interface, address, to: to.filter(|_| self.sessions.live().nth(MANY).is_some()) }
     }
 
     /// The addresses of other nodes with a session on one interface.

@@ -16,6 +16,7 @@ use crate::action::Why;
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
+use crate::time::Time;
 
 /// A node that has yielded looks for the VIP again after this.
 pub(super) const YIELDED: Duration = Duration::from_secs(1);
@@ -97,7 +98,7 @@ impl SessionVips {
             }
             return;
         }
-        let hold = *hold;
+        let (hold, ended) = (*hold, self.seems_to_have_ended());
         if !by_peer && self.may_strangers_wait(&hold) {
             return self.claimed_by_stranger(vip, mac);
         }
@@ -108,8 +109,10 @@ impl SessionVips {
             hold.waiting = Some(mac);
             return;
         }
-        // A peer's claim does not wait because of a stranger's.
-        if vip.last_challenge.is_some_and(|(at, of_peer)| now.since(at) < pause && (of_peer || !by_peer)) {
+        // A peer's claim does not wait because of a stranger's, nor does a stranger's if this session may have ended.
+        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|tenure| tenure.sent >= at);
+        let waits = |at: Time, of_peer: bool| of_peer || !by_peer && (!ended || renewed(at));
+        if vip.last_challenge.is_some_and(|(at, of_peer)| now.since(at) < pause && waits(at, of_peer)) {
             // The segment is asked for the VIP soon: a host that still has it answers again.
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
             return;
@@ -125,7 +128,7 @@ impl SessionVips {
             hold.waiting = None;
         }
         vip.last_challenge = Some((now, node.is_some()));
-        self.own.calls.next_write = now;
+        self.own.calls.next_write = now.max(self.own.calls.next_try);
         self.own.challenged = now;
         self.want_read(vip.address);
         self.step.again = true;
@@ -167,8 +170,11 @@ impl SessionVips {
         }
         // A stranger may have turned out to be a participant meanwhile.
         let by_peer = challenge.by_peer || self.carrier_with(challenge.mac, vip).is_some();
-        // A node that was late and has not renewed since may have lost its session to a node that it does not know.
-        if (by_peer || !self.doubt.is_sure()) && !planted!(VipNeverYields) {
+        if (by_peer || self.may_have_ended()) && !planted!(VipNeverYields) {
+            if by_peer {
+                self.doubt.yielded = Some(challenge.since);
+                self.claimants_changed();
+            }
             vip.yielded = Some(self.step.at.now);
             vip.hold_off = self.step.at.now + YIELDED;
             vip.taking.turns += 1;

@@ -1,11 +1,12 @@
-//! A node that stepped late is not sure of what it knew. This file says what becomes doubtful, and how the doubt ends.
+//! A node that stepped late is not sure of what it knew. This file says what becomes doubtful, and how the doubt ends. A node that
+//! was cut off goes on, but does not know whether its session has ended.
 
 use std::time::Duration;
 
 use super::{Report, SessionVips};
 use crate::action::Why;
 use crate::planted::planted;
-use crate::rules::MARGIN;
+use crate::rules::{AWAY, MARGIN};
 use crate::time::Time;
 
 /// What a late step left behind.
@@ -15,6 +16,9 @@ pub(super) struct Doubt {
     pub(super) unsure: Option<Time>,
     /// The last late step: what was sent before it proves nothing any more.
     pub(super) late_at: Time,
+    /// When another node claimed a VIP that it then got, because the API did not answer: it may have taken the VIP because this
+    /// session has ended.
+    pub(super) yielded: Option<Time>,
 }
 
 impl Doubt {
@@ -29,6 +33,21 @@ impl Doubt {
 }
 
 impl SessionVips {
+    /// Whether this node must not defend a VIP by what it knows of its session: others may have ended that since the last renewal. Then
+    /// whoever claims the VIP may have it, also a host that this node does not know: a node may have begun its session meanwhile.
+    pub(super) fn may_have_ended(&self) -> bool {
+        let Some(tenure) = &self.own.tenure else { return true };
+        let since = |at: Option<Time>| at.is_some_and(|at| at > tenure.sent);
+        let signs = since(self.doubt.yielded) || since(self.segment.deaf);
+        !self.doubt.is_sure() || signs && !planted!(DefendsWhenCutOff)
+    }
+
+    /// The same, while no answer to a renewal is to be expected soon: strangers' claims do not wait then.
+    pub(super) fn seems_to_have_ended(&self) -> bool {
+        let waiting = self.own.calls.flight.as_ref().is_some_and(|flight| self.step.at.now >= flight.sent + AWAY);
+        (self.api.away.is_some() || waiting) && self.may_have_ended()
+    }
+
     /// This step came late: VIPs that their fence no longer covers are dropped, and nothing is sure.
     pub(super) fn late(&mut self, by: Duration) {
         let now = self.step.at.now;

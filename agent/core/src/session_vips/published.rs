@@ -40,14 +40,18 @@ impl SessionVips {
             (Ok(Some(member)), node) => {
                 self.api_answered();
                 let of = member.copy.node.clone();
-                if node.is_some() && flight.is_none_or(|flight| flight.copy != member.copy.version) {
-                    self.pause_publishing(&of, OTHERS);
-                }
-                if self.sessions.member(&of).is_some_and(|known| is_lower(&member.version, &known.version)) {
-                    // The store was set back, or the watch was faster than the answer: a list of all sessions finds out which.
-                    self.publishing.may_be_set_back(now);
+                let known = self.sessions.member(&of).map(|known| known.version.clone());
+                if let Some(known) = known.filter(|known| is_lower(&member.version, known)) {
                     self.publishing.look_at(&of);
-                    return self.sessions.member_gone(&of);
+                    if flight.is_some_and(|flight| flight.base.as_ref() == Some(&known)) {
+                        self.publishing.may_be_set_back(now);
+                        self.sessions.member_gone(&of);
+                    }
+                    // Otherwise the watch was faster than the answer.
+                    return;
+                }
+                if node.is_some() && flight.as_ref().is_none_or(|flight| flight.copy != member.copy.version) {
+                    self.pause_publishing(&of, OTHERS, None);
                 }
                 self.member_shown(member);
             }
@@ -58,6 +62,7 @@ impl SessionVips {
                 }
             }
             (Err(failure), Some(node)) => {
+                let sent = flight.filter(|_| failure == Failure::Away).map(|flight| flight.sent);
                 self.publishing.failed_until = now + REFUSED;
                 let before = self.publishing.pauses.get(&node).map_or(Duration::ZERO, |pause| pause.length);
                 let length = match failure {
@@ -65,22 +70,24 @@ impl SessionVips {
                     Failure::Away => (before * 2).clamp(AGAIN, REFUSED),
                     _ => REFUSED,
                 };
-                self.pause_publishing(&node, length);
+                self.pause_publishing(&node, length, sent);
             }
             (Err(_), None) => {}
         }
     }
 
-    /// The API is back: a write of the own member object that failed without an answer does not wait any longer.
+    /// The API is back: a write of the own member object that failed without an answer does not wait any longer than other calls do.
     pub(super) fn publish_own_soon(&mut self) {
-        let unanswered = |pause: &Pause| pause.length < REFUSED;
-        if self.publishing.pauses.get(&self.rules.node).is_some_and(unanswered) {
-            self.publishing.pauses.remove(&self.rules.node);
+        let (now, half) = (self.step.at.now, self.rules.retry_period / 2);
+        if let Some(pause) = self.publishing.pauses.get_mut(&self.rules.node)
+            && let Some(sent) = pause.unanswered
+        {
+            pause.until = pause.until.min(now.max(sent + half));
         }
     }
 
-    fn pause_publishing(&mut self, node: &str, length: Duration) {
+    fn pause_publishing(&mut self, node: &str, length: Duration, unanswered: Option<Time>) {
         let until = self.step.at.now + length;
-        self.publishing.pauses.insert(node.to_owned(), Pause { until, length });
+        self.publishing.pauses.insert(node.to_owned(), Pause { until, length, unanswered });
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct Publishing {
     ended_here: BTreeSet<String>,
     /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
     deleted: BTreeMap<String, (View, Duration)>,
-    /// When a member object was seen older than it was known, or was missing in a list: the store may have been set back. What is known of Leases may be of
-    /// the time before. To write that into member objects would end sessions that live again.
+    /// When a member object was seen older than it was known, or was missing in a list: the store may have been set back. What is known
+    /// of Leases may be of the time before. To write that into member objects would end sessions that live again.
     set_back: Option<Time>,
 }
 
@@ -54,6 +54,8 @@ pub(super) struct Publishing {
 pub(super) struct Pause {
     pub(super) until: Time,
     pub(super) length: Duration,
+    /// When the last write was sent, if it had no answer.
+    pub(super) unanswered: Option<Time>,
 }
 
 /// A write of a member object.
@@ -62,6 +64,9 @@ pub(super) struct Flight {
     pub(super) id: u64,
     /// The version of the Lease that it names.
     pub(super) copy: String,
+    /// The version of the member object that it replaces.
+    pub(super) base: Option<String>,
+    pub(super) sent: Time,
     /// Without an answer it has failed then.
     pub(super) fails_at: Time,
 }
@@ -90,7 +95,7 @@ impl Publishing {
     /// A Lease is gone, and so is its session. The end counts as the version after the last one: a Lease that is made anew has a later
     /// one. `wait`: others know, too.
     pub(super) fn lease_was_deleted(&mut self, last: &View, wait: Duration) {
-        if !last.published {
+        if !last.published || planted!(LeavesDeletedUntold) {
             return;
         }
         let version = number(&last.version).map_or_else(|| last.version.clone(), |last| (last + 1).to_string());
@@ -137,7 +142,7 @@ impl SessionVips {
         if is_older || self.sessions.is_any_member_missing(&members) {
             self.publishing.may_be_set_back(self.step.at.now);
         }
-        if is_older {
+        if is_older && !planted!(NeverSetBack) {
             self.list_anew();
         }
         let (changed, other) = self.sessions.see_members(self.step.at.now, members);
@@ -178,7 +183,7 @@ impl SessionVips {
     /// Whether a session that lives has no member object, though its Lease says so.
     fn is_untold(&self, node: &str) -> bool {
         let lives = self.sessions.get(node).is_some_and(|peer| peer.view.is_live() && peer.view.published);
-        lives && self.sessions.member(node).is_none() && node != self.rules.node
+        lives && self.sessions.member(node).is_none() && node != self.rules.node && !planted!(LeavesUntold)
     }
 
     /// Compares member objects with Leases, and writes what is to be written.
@@ -231,7 +236,7 @@ impl SessionVips {
         }
         let Some(copy) = self.copy_for(node) else { return self.is_told(node) };
         // While the API is away, one write is tried. The first answer to any call has the others considered.
-        if node != self.rules.node && self.api.away.is_some() {
+        if node != self.rules.node && self.api.away.is_some() && !planted!(TellsOthersWithoutApi) {
             return;
         }
         let at_once = node == self.rules.node || self.publishing.ended_here.contains(node);
@@ -248,16 +253,19 @@ impl SessionVips {
             return;
         }
         // What a list has shown of Leases that are not followed here is told by one write at a time: many nodes know as much.
-        let by_list = !at_once && self.sessions.get(node).is_some() && !self.sessions.is_followed(node);
+        let others = !at_once && !self.sessions.is_followed(node);
         let failed_until = self.publishing.failed_until;
-        if by_list && (!self.due(failed_until) || !self.publishing.flights.is_empty()) {
+        let waits = others && (!self.due(failed_until) || !self.publishing.flights.is_empty());
+        if waits && !planted!(TellsAllAtOnce) {
             return;
         }
+        let by_list = others && self.sessions.get(node).is_some();
         // What is known may be old, by however much: a node would undo what others were told, or tell of a Lease that is gone.
         let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
         let set_back = self.publishing.set_back.is_some_and(|at| !self.sessions.is_listed_since(at));
         let set_back = set_back && !planted!(TellsFromBefore);
-        if set_back || (behind || by_list) && !self.sessions.is_listed_since(shown) {
+        let unlisted = (behind || by_list) && !self.sessions.is_listed_since(shown) && !planted!(TellsUnlisted);
+        if set_back || unlisted {
             if self.api.away.is_none() && self.due(self.calls.next_list) {
                 self.list_sessions();
             }
@@ -265,9 +273,10 @@ impl SessionVips {
         }
         let (id, now) = (self.step.new_id(), self.step.at.now);
         let fails_at = now + WITHIN + MARGIN;
-        self.publishing.flights.insert(node.to_owned(), Flight { id, copy: copy.version.clone(), fails_at });
-        self.due(fails_at);
         let base = self.sessions.member(node).map(|member| member.version.clone());
+        let flight = Flight { id, copy: copy.version.clone(), base: base.clone(), sent: now, fails_at };
+        self.publishing.flights.insert(node.to_owned(), flight);
+        self.due(fails_at);
         self.step.out.push(Output::Call(Call::Publish { id, base, copy, within: WITHIN }));
     }
 }

@@ -15,4 +15,7 @@ pub(super) struct Segment {
     pub(super) third_heard: BTreeMap<u32, Time>,
     /// Whether any other node is heard.
     pub(super) peers: Peers,
+    /// When this node last knew that it was cut off: of all that it watches and asks, nobody had answered for as long as a watcher
+    /// waits.
+    pub(super) deaf: Option<Time>,
 }

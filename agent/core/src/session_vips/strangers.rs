@@ -6,8 +6,8 @@
 //!
 //! Nothing is defended before its round. A stranger may be a node whose declaration has not arrived. If it took the VIP rightfully,
 //! this node's session has ended or its record was given away: the renewals that are due anyway show the one, so that need not wait for
-//! a round, and a VIP that is being handed over does not wait at all. Nor does any VIP while this node is not sure of its session: then
-//! the claim decides.
+//! a round, and a VIP that is being handed over does not wait at all. Nor does any VIP while this node is not sure of its session, or
+//! was cut off and the API does not answer: then the claim decides.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Strangers {
 impl SessionVips {
     /// Whether a stranger's claim may wait for a round.
     pub(super) fn may_strangers_wait(&self, hold: &Hold) -> bool {
-        hold.handover.is_none() && self.doubt.is_sure()
+        hold.handover.is_none() && self.doubt.is_sure() && !self.seems_to_have_ended()
     }
 
     /// A stranger claims a VIP that is carried here.

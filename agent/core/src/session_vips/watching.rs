@@ -152,15 +152,35 @@ impl SessionVips {
             watch.silent_since = silent.then(|| watch.silent_since.unwrap_or(now));
         }
         self.watches = watches;
+        self.note_deafness();
         self.silence_matters();
+    }
+
+    /// Whether this node is cut off, as far as its watches tell: it asks other nodes and third parties, and nobody answers.
+    fn note_deafness(&mut self) {
+        let views = || self.watches.values().flat_map(|watch| &watch.views);
+        // Where nobody has ever answered, silence means nothing.
+        let is_any_known = views().any(|view| view.witness.state().1.is_some());
+        if !is_any_known || !views().all(|view| view.witness.is_deaf()) {
+            return;
+        }
+        let now = self.step.at.now;
+        if self.segment.deaf.replace(now).is_none_or(|at| self.own.tenure.as_ref().is_some_and(|t| at <= t.sent)) {
+            // Whoever claims a VIP may have it.
+            self.claimants_changed();
+        }
     }
 
     /// Opens a window, or answers when to try again.
     fn open_window(&mut self, node: &str, view: &mut OneLink) -> Result<(), Time> {
         let now = self.step.at.now;
         self.aim_next(node, view);
-        let asks = view.witness.probes().into_iter();
-        let asks = asks.map(|p| Probe { interface: view.index, address: p.address, to: p.to });
+        // The node itself may answer from a MAC address that it has not declared.
+        let is_party = |address: IpAddr| view.address != Some(address) && !view.link.addresses.contains(&address);
+        let asks = view.witness.probes().into_iter().map(|p| match p.to {
+            None if is_party(p.address) => self.probe_of(view.index, p.address),
+            to => Probe { interface: view.index, address: p.address, to },
+        });
         let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();
         // If another watch asks for that address in this step, its probe is this one's too.
         let own_asked = view.witness.probes().iter().any(|p| view.link.addresses.contains(&p.address));

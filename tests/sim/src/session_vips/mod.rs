@@ -290,17 +290,12 @@ impl Subject for SessionVips {
         if world.plan.faults.iter().any(|p| between(p) && (cuts_off(p, a) || cuts_off(p, b))) {
             bound = bound.max(bounds.owners + retry);
         }
-        // Excused: a machine that stood still with its clocks, or was cut off while the other began, defends what it had against a
-        // host that it cannot tell from a stranger, as long as its session lasts in its own time, and no API tells it better.
+        // Excused: a machine that stood still with its clocks defends what it had against a host that it cannot tell from a stranger, as
+        // long as its session lasts in its own time, and no API tells it better.
         let lease = nanos(world.plan.settings.rules.lease_duration);
-        let was_cut_off = |h: usize, other: usize| {
-            let began = |p: &Planned<Fault>| world.checks.began(&world.names[other]).is_some_and(|at| at >= p.at);
-            world.plan.faults.iter().any(|p| cuts_off(p, h) && p.was_there(now, lease) && began(p))
-        };
         let blind = |h: usize, other: usize| {
             let slept = world.hosts[h].slept;
-            let stood_still = slept > 0 && now < slept + lease;
-            (stood_still || was_cut_off(h, other)) && !world.knows(h, other) && !world.has_api(h)
+            slept > 0 && now < slept + lease && !world.knows(h, other) && !world.has_api(h)
         };
         if blind(a, b) || blind(b, a) {
             bound = bound.max(lease);

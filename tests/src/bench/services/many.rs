@@ -77,7 +77,7 @@ impl Many {
         for object in roles {
             workers.server.apply(object).await.context("the role is refused")?;
         }
-        workers.start_agents(options)?;
+        workers.start_agents_apart(options).await?;
         if roles.is_empty() {
             // A VIP that comes before the node that it prefers goes to another one, and stays there.
             workers.sessions(LIMIT).await?;

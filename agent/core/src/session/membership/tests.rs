@@ -330,3 +330,14 @@ fn the_list_of_leases_without_a_member_object_may_be_late() {
     all.see_unpublished(at(9), vec![view("n1", 900, 6, true)], &rules);
     assert_eq!(all.has_ended(&holder(7), seen), None);
 }
+
+/// The test of what a member object has told fails without that rule.
+#[cfg(feature = "planted")]
+#[test]
+fn who_forgets_what_was_told_is_found() {
+    use crate::planted::{Bug, plant};
+    plant(Some(Bug::ForgetsWhatWasTold));
+    let failed = std::panic::catch_unwind(what_a_member_object_told_counts_when_the_lease_is_followed_no_longer);
+    plant(None);
+    assert!(failed.is_err());
+}

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::crash::busiest;
-use super::world::{Api, World, ms, vip};
+use super::world::{Api, Host, World, ms, vip};
+use crate::event::Failure;
 use crate::lease::Record;
 use crate::rules::Rules;
 use crate::session::{Declared, Holder, Member, View};
@@ -30,7 +31,7 @@ fn says_what_the_lease_says(world: &World, node: &str) -> bool {
 }
 
 #[test]
-fn an_old_member_object_ends_no_session_and_is_put_right() {
+pub(super) fn an_old_member_object_ends_no_session_and_is_put_right() {
     let rules = Rules::default();
     for other_lease in [true, false] {
         let world = &mut settled();
@@ -60,7 +61,7 @@ fn an_old_member_object_ends_no_session_and_is_put_right() {
 
 /// The two that follow its Lease put it right before the others ask.
 #[test]
-fn nobody_lists_because_of_a_member_object_that_is_put_right() {
+pub(super) fn nobody_lists_because_of_a_member_object_that_is_put_right() {
     let world = &mut settled();
     world.run(ASKED);
     let now = world.sessions["node1"].clone();
@@ -73,7 +74,7 @@ fn nobody_lists_because_of_a_member_object_that_is_put_right() {
 
 /// To this node the member object stays as it was put back: its watch shows nothing more. Or the store was set back.
 #[test]
-fn an_old_member_object_that_stays_is_asked_about_once() {
+pub(super) fn an_old_member_object_that_stays_is_asked_about_once() {
     let world = &mut settled();
     world.run(ASKED);
     let other = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
@@ -105,7 +106,7 @@ fn lists_before_it_writes(world: &mut World, input: Input) {
 
 /// A backup of the store was restored: member objects have lower versions than before.
 #[test]
-fn who_sees_that_the_store_was_set_back_lists_at_once() {
+pub(super) fn who_sees_that_the_store_was_set_back_lists_at_once() {
     let world = &mut settled();
     world.run(ASKED);
     let all: Vec<Member> = world.members.values().cloned().collect();
@@ -120,7 +121,7 @@ fn who_sees_that_the_store_was_set_back_lists_at_once() {
 
 /// The Leases were set back with the member objects, and this node's session of before may live again.
 #[test]
-fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
+pub(super) fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
     let world = &mut settled();
     world.run(ASKED);
     let me = world.hosts[3].name.clone();
@@ -135,25 +136,49 @@ fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed() {
 
 /// The backup is of the time before the node had a member object.
 #[test]
-fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
+pub(super) fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
     let world = &mut settled();
     world.run(ASKED);
     lists_before_it_writes(world, Input::Members(vec![]));
 }
 
-/// The same, and the node learns it by the answer to a write.
+/// The same, and the node learns it by the answer to a write: what it replaces is not there any more.
 #[test]
-fn an_answer_that_is_older_than_what_was_known_is_followed_by_a_list() {
+pub(super) fn an_answer_that_is_older_than_what_was_to_be_replaced_is_followed_by_a_list() {
     let world = &mut settled();
+    let (id, now) = about_to_write(world);
+    let copy = of_before(&now, &now.uid, now.record.transitions + 1);
+    lists_before_it_writes(world, Input::Published { id, result: Ok(Some(Member { version: "1".into(), copy })) });
+}
+
+/// The watch has shown a later object by the time the answer comes: the answer says nothing new.
+#[test]
+pub(super) fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
+    let world = &mut settled();
+    let (id, now) = about_to_write(world);
+    world.tell(3, Event::Input(Input::Member(Member { version: "1000001".into(), copy: now.clone() })));
+    let before = (world.hosts[3].publishes.len(), world.hosts[3].lists.len());
+    let member = Member { version: "1000000".into(), copy: of_before(&now, &now.uid, now.record.transitions + 1) };
+    world.tell(3, Event::Input(Input::Published { id, result: Ok(Some(member)) }));
+    world.run(ms(3_000));
+    assert_eq!((world.hosts[3].publishes.len(), world.hosts[3].lists.len()), before);
+}
+
+/// A node's own member object was changed, and the node writes it: the number of that call, and what its Lease says.
+fn about_to_write(world: &mut World) -> (u64, View) {
     world.run(ASKED);
     let now = world.members[&world.hosts[3].name].copy.clone();
-    let copy = of_before(&now, &now.uid, now.record.transitions + 1);
-    lists_before_it_writes(world, Input::Published { id: 0, result: Ok(Some(Member { version: "1".into(), copy })) });
+    world.hosts[3].delay = ms(500);
+    let changed = Member { version: "999999".into(), copy: of_before(&now, &now.uid, now.record.transitions + 1) };
+    let before = world.hosts[3].publishes.len();
+    world.tell(3, Event::Input(Input::Member(changed)));
+    assert_eq!(world.hosts[3].publishes.len(), before + 1);
+    (world.hosts[3].publish_ids[before], now)
 }
 
 /// While the API is away, the judges of many sessions do not try to write for each of them.
 #[test]
-fn without_the_api_a_node_tries_to_write_its_own_member_object_alone() {
+pub(super) fn without_the_api_a_node_tries_to_write_its_own_member_object_alone() {
     let world = &mut settled();
     world.run(ASKED);
     world.set_api_everywhere(Api::Refused);
@@ -176,7 +201,7 @@ fn without_the_api_a_node_tries_to_write_its_own_member_object_alone() {
 
 /// A node that follows a Lease knows an earlier version than the member object names.
 #[test]
-fn who_knows_less_than_the_member_object_lists_before_it_writes() {
+pub(super) fn who_knows_less_than_the_member_object_lists_before_it_writes() {
     let world = &mut settled();
     world.run(ASKED);
     let now = world.sessions["node1"].clone();
@@ -191,7 +216,7 @@ fn who_knows_less_than_the_member_object_lists_before_it_writes() {
 
 /// The member object of a node that was removed from the cluster is restored: the Lease is not there.
 #[test]
-fn a_member_object_without_a_lease_ends() {
+pub(super) fn a_member_object_without_a_lease_ends() {
     let world = &mut settled();
     let ghost =
         View { node: "gone".into(), version: "50".into(), uid: "of-old".into(), ..world.sessions["node1"].clone() };
@@ -204,8 +229,49 @@ fn a_member_object_without_a_lease_ends() {
     assert_eq!(world.members["gone"].version, writes, "once");
 }
 
+/// The same of many nodes, and no agent may write: each node tries for one of them at a time, and rests after each failure.
 #[test]
-fn what_nobody_can_read_is_written_anew() {
+pub(super) fn many_member_objects_without_leases_are_tried_one_at_a_time() {
+    let world = &mut settled();
+    world.publish_refused = Some(Failure::Refused);
+    for n in 0..20 {
+        let node = format!("gone{n}");
+        let now = &world.sessions["node1"];
+        let record = Record { holder: node.clone(), ..now.record.clone() };
+        let ghost = View { node, version: "50".into(), uid: format!("of-old{n}"), record, ..now.clone() };
+        world.store_member(ghost);
+    }
+    world.run(ASKED + ASKED);
+    let since = world.now;
+    world.run(ms(60_000));
+    let of = |host: &Host| host.publishes.iter().filter(|(at, node)| *at >= since && node.starts_with("gone")).count();
+    let tried: Vec<usize> = world.hosts.iter().map(of).collect();
+    assert!(tried.iter().all(|tried| *tried <= 7) && tried.iter().any(|tried| *tried > 0), "{tried:?} in a minute");
+    world.publish_refused = None;
+    world.run(ASKED + ASKED);
+    assert!((0..20).all(|n| !world.members[&format!("gone{n}")].copy.is_live()));
+}
+
+/// The API answers now and then, and no write of the own member object is answered: it is tried twice in a renewal period all the same.
+#[test]
+pub(super) fn an_api_that_comes_and_goes_is_asked_no_more_often() {
+    let world = &mut settled();
+    world.run(ASKED);
+    world.publish_refused = Some(Failure::Away);
+    let me = world.hosts[3].name.clone();
+    let now = world.members[&me].copy.clone();
+    world.store_member(of_before(&now, &now.uid, now.record.transitions + 1));
+    let before = world.hosts[3].publishes.len();
+    for n in 0..50 {
+        world.set_api(3, if n % 2 == 0 { Api::Refused } else { Api::Up });
+        world.run(ms(200));
+    }
+    let tried = world.hosts[3].publishes[before..].iter().filter(|(_, node)| *node == me).count();
+    assert!((2..=11).contains(&tried), "{tried} writes in 10 s");
+}
+
+#[test]
+pub(super) fn what_nobody_can_read_is_written_anew() {
     let world = &mut settled();
     let now = world.sessions["node1"].clone();
     let unread = View { uid: String::new(), version: String::new(), declared: None, ..now.clone() };
@@ -221,7 +287,7 @@ fn what_nobody_can_read_is_written_anew() {
 
 /// Nodes are upgraded one after the other: the Lease leaves the watch of those without a member object, and that follows at once.
 #[test]
-fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for() {
+pub(super) fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for() {
     let world = &mut World::new(4, &Rules::default());
     for n in 0..4 {
         world.start(n);
@@ -255,7 +321,7 @@ fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for(
 
 /// A watch that was ended has sent its list before.
 #[test]
-fn the_list_of_a_watch_that_was_ended_makes_nobody_follow() {
+pub(super) fn the_list_of_a_watch_that_was_ended_makes_nobody_follow() {
     let world = &mut settled();
     let judge = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
     let view = Some(world.sessions["node1"].clone());

@@ -1,6 +1,8 @@
 //! Interleavings that the design names, and those that broke the core of many VIPs once.
 
 mod crash;
+#[cfg(feature = "planted")]
+mod guards;
 mod handover;
 mod kernel;
 mod lapsed;

@@ -44,7 +44,7 @@ fn contested(world: &World, holder: usize, v: u8) -> usize {
 }
 
 #[test]
-fn strangers_that_claim_all_vips_cost_a_few_rounds() {
+pub(super) fn strangers_that_claim_all_vips_cost_a_few_rounds() {
     let (mut world, holder, mine) = settled();
     let calls = world.hosts[holder].calls;
     world.run(ms(16_000));
@@ -59,7 +59,7 @@ fn strangers_that_claim_all_vips_cost_a_few_rounds() {
 }
 
 #[test]
-fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
+pub(super) fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine, 10);
     world.run(ms(20_000));
@@ -73,7 +73,7 @@ fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
 }
 
 #[test]
-fn a_node_is_answered_at_once_whatever_strangers_claim() {
+pub(super) fn a_node_is_answered_at_once_whatever_strangers_claim() {
     let (mut world, holder, mine) = settled();
     let node = world.hosts[1 - holder].mac;
     storm(&mut world, holder, &mine, 10);
@@ -98,7 +98,7 @@ fn a_node_is_answered_at_once_whatever_strangers_claim() {
 }
 
 #[test]
-fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
+pub(super) fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
     for claims in [&[9][..], &[9, 8], &[8, 9]] {
         let (mut world, holder, mine) = settled();
         storm(&mut world, holder, &mine[1..], 10);
@@ -120,7 +120,7 @@ fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
 }
 
 #[test]
-fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to() {
+pub(super) fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to() {
     let (mut world, holder, mine) = settled();
     world.reads_refused = true;
     claim(&mut world, holder, mine[0], stranger(9));
@@ -134,7 +134,7 @@ fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to()
 }
 
 #[test]
-fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
+pub(super) fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine[2..], 10);
     world.set_api(holder, Api::Hanging);
@@ -151,7 +151,7 @@ fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
 }
 
 #[test]
-fn a_stranger_that_waits_while_the_session_lapses_is_heard_again() {
+pub(super) fn a_stranger_that_waits_while_the_session_lapses_is_heard_again() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine[1..], 5);
     world.set_api_everywhere(Api::Refused);
@@ -161,4 +161,63 @@ fn a_stranger_that_waits_while_the_session_lapses_is_heard_again() {
     world.run(ms(12_000));
     assert_eq!(contested(&world, holder, mine[0]), 0);
     assert!(world.hosts[holder].carries.contains_key(&vip(mine[0])), "nobody has it");
+}
+
+/// Without the API, a node does not know whether its session has ended while it was cut off, and a node that began meanwhile is
+/// unknown to it.
+#[test]
+pub(super) fn a_node_that_was_cut_off_yields_to_a_host_that_it_does_not_know() {
+    for cut in [false, true] {
+        let (mut world, holder, mine) = settled();
+        world.set_api_everywhere(Api::Refused);
+        if cut {
+            world.hosts[holder].group = 1;
+        }
+        world.run(ms(450));
+        world.hosts[holder].group = world.hosts[1 - holder].group;
+        let v = mine[0];
+        assert!(world.hosts[holder].carries.contains_key(&vip(v)));
+        claim(&mut world, holder, v, stranger(1));
+        world.run(ms(220));
+        assert_eq!(world.hosts[holder].carries.contains_key(&vip(v)), !cut);
+    }
+}
+
+/// A node has claimed a VIP and got it. Perhaps it took it because this session has ended: then a host that this node does not know may
+/// have taken another.
+#[test]
+pub(super) fn who_has_yielded_to_a_node_without_the_api_yields_to_strangers_too() {
+    let (mut world, holder, mine) = settled();
+    let node = world.hosts[1 - holder].mac;
+    world.set_api(holder, Api::Refused);
+    for (v, mac) in [(mine[0], stranger(1)), (mine[1], stranger(1))] {
+        claim(&mut world, holder, v, mac);
+    }
+    claim(&mut world, holder, mine[2], node);
+    world.run(ms(300));
+    let carries = |world: &World, v| world.hosts[holder].carries.contains_key(&vip(v));
+    assert!(carries(&world, mine[0]) && carries(&world, mine[1]) && !carries(&world, mine[2]));
+    for v in [mine[0], mine[1]] {
+        claim(&mut world, holder, v, stranger(1));
+    }
+    world.run(ms(210));
+    assert!(!carries(&world, mine[0]) && !carries(&world, mine[1]));
+    assert_eq!(world.hosts[holder].carries.len(), mine.len() - 3);
+}
+
+/// An API that refuses calls is not asked again for each claim.
+#[test]
+pub(super) fn claims_while_the_api_refuses_calls_cost_a_few_renewals() {
+    let (mut world, holder, mine) = settled();
+    world.set_api_everywhere(Api::Refused);
+    world.hosts[holder].group = 1;
+    world.run(ms(450));
+    world.hosts[holder].group = world.hosts[1 - holder].group;
+    let calls = world.hosts[holder].calls;
+    for (n, v) in (0..40).zip(&mine) {
+        claim(&mut world, holder, *v, stranger(n));
+        world.run(ms(10));
+    }
+    let calls = world.hosts[holder].calls - calls;
+    assert!(calls <= 6, "{calls} calls in 400 ms");
 }

@@ -40,7 +40,7 @@ fn crash_until_ended(world: &mut World, n: usize) -> usize {
 }
 
 #[test]
-fn a_planned_end_is_told() {
+pub(super) fn a_planned_end_is_told() {
     for n in 0..5 {
         let world = &mut two_segments(5, 12, 10);
         let name = world.hosts[n].name.clone();
@@ -67,18 +67,18 @@ fn told_though(happens: impl Fn(&mut World, usize)) {
 }
 
 #[test]
-fn an_end_is_told_though_the_node_that_wrote_it_dies() {
+pub(super) fn an_end_is_told_though_the_node_that_wrote_it_dies() {
     told_though(World::crash);
 }
 
 #[test]
-fn an_end_is_told_though_the_answer_to_its_write_is_lost() {
+pub(super) fn an_end_is_told_though_the_answer_to_its_write_is_lost() {
     told_though(|world, ender| world.hosts[ender].loses_end = true);
 }
 
 /// As with a node selector that admits two nodes: the one that dies, and one that is no judge of it.
 #[test]
-fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
+pub(super) fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
     let mut seen = 0;
     for (n, other) in (0..5).flat_map(|n| (0..5).map(move |other| (n, other))).filter(|(n, other)| n != other) {
         let world = &mut two_segments(5, 12, 0);
@@ -115,7 +115,7 @@ fn session_of(node: &str, like: &View) -> View {
 
 /// All nodes list at once, because their API server was restarted, and find that a member object has no Lease.
 #[test]
-fn not_all_nodes_end_a_member_object_without_a_lease() {
+pub(super) fn not_all_nodes_end_a_member_object_without_a_lease() {
     let world = &mut World::settled(12, 10, &Rules::default());
     let since = world.now;
     world.store_member(View { uid: "of old".into(), ..session_of("gone", &world.sessions["node1"].clone()) });
@@ -132,7 +132,7 @@ fn not_all_nodes_end_a_member_object_without_a_lease() {
 
 /// A node dies between its Lease and its member object. One other node lists just then, and is no judge.
 #[test]
-fn a_session_that_only_a_list_has_shown_is_told_and_ends() {
+pub(super) fn a_session_that_only_a_list_has_shown_is_told_and_ends() {
     for lister in 0..12 {
         let world = &mut World::settled(12, 10, &Rules::default());
         let like = session_of("late", &world.sessions["node1"].clone());
@@ -148,7 +148,7 @@ fn a_session_that_only_a_list_has_shown_is_told_and_ends() {
 /// Nodes are upgraded one after the other. One marks its Lease, and its member object does not come: its agent crashes, or may not write
 /// the member object.
 #[test]
-fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
+pub(super) fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
     for renews in [false, true] {
         let world = &mut World::settled(30, 10, &Rules::default());
         let session_of_late = session_of("late", &world.sessions["node1"].clone());
@@ -188,7 +188,7 @@ fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists() {
 
 /// Many nodes have marked their Leases and may not write their member objects: the new image came before its manifests, or a quota is full.
 #[test]
-fn who_may_not_write_member_objects_tries_seldom_for_others() {
+pub(super) fn who_may_not_write_member_objects_tries_seldom_for_others() {
     for failure in [Failure::Refused, Failure::Away] {
         let world = &mut World::new(30, &Rules::default());
         world.publish_refused = Some(failure);
@@ -225,7 +225,7 @@ fn who_may_not_write_member_objects_tries_seldom_for_others() {
 /// A list has shown a session that nobody was told of. Then somebody deletes its Lease. The watch of the Lease begins after that, and
 /// while a list is under way that was made before.
 #[test]
-fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
+pub(super) fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
     let mut seen = 0;
     for n in 1..8 {
         let world = &mut World::settled(8, 0, &Rules::default());
@@ -257,7 +257,7 @@ fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
 
 /// A node dies, and somebody deletes its Lease and its member object together.
 #[test]
-fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
+pub(super) fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
     let mut seen = 0;
     for witness in [true, false] {
         for other in 1..12 {
@@ -296,7 +296,7 @@ fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
 
 /// An agent of before is back on a node whose Lease was marked for a moment: its renewals are seen again. Then it dies.
 #[test]
-fn a_lease_that_is_without_a_member_object_again_is_judged() {
+pub(super) fn a_lease_that_is_without_a_member_object_again_is_judged() {
     let world = &mut World::settled(8, 0, &Rules::default());
     let like = session_of("old", &world.sessions["node1"].clone());
     let before = View { published: false, ..world.store("old".into(), None, like.record, like.declared, None) };
@@ -325,7 +325,7 @@ fn a_lease_that_is_without_a_member_object_again_is_judged() {
 /// A judge found by a list that the member object was wrong, and its write was refused. Before it tries again, the Lease changes, and the
 /// member object with it; the judge's watch of the Lease is behind.
 #[test]
-fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
+pub(super) fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
     let world = &mut World::settled(8, 0, &Rules::default());
     world.run(ms(40_000));
     world.hosts[0].running = false;
@@ -348,7 +348,7 @@ fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
 
 /// All nodes know that a Lease is gone. Then somebody puts its member object back, and another node starts.
 #[test]
-fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
+pub(super) fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
     let world = &mut World::settled(8, 0, &Rules::default());
     let old = world.members["node1"].copy.clone();
     world.crash(0);
@@ -369,7 +369,7 @@ fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
 
 /// Somebody deletes the member object of a node that has just died, before it says that the session has ended.
 #[test]
-fn an_end_is_told_though_the_member_object_was_deleted() {
+pub(super) fn an_end_is_told_though_the_member_object_was_deleted() {
     for n in 0..5 {
         let world = &mut two_segments(5, 12, 30);
         let since = world.now;
@@ -388,7 +388,7 @@ fn an_end_is_told_though_the_member_object_was_deleted() {
 
 /// A renewal tells that the holder lives, though this node is no judge of its session.
 #[test]
-fn who_carries_a_vip_provisionally_follows_the_lease_of_its_holder() {
+pub(super) fn who_carries_a_vip_provisionally_follows_the_lease_of_its_holder() {
     let world = &mut World::settled(8, 20, &Rules::default());
     let holder = busiest(world);
     let name = world.hosts[holder].name.clone();

@@ -62,6 +62,8 @@ pub(super) struct Host {
     pub(super) lists: Vec<Time>,
     /// When it wrote a member object, and whose.
     pub(super) publishes: Vec<(Time, String)>,
+    /// The numbers of these calls.
+    pub(super) publish_ids: Vec<u64>,
     /// When it tried to end another's session, and whose.
     pub(super) ends: Vec<(Time, String)>,
     /// The answer to the next end that it writes of another's session is lost.
@@ -146,6 +148,7 @@ impl World {
                 events: 0,
                 lists: vec![],
                 publishes: vec![],
+                publish_ids: vec![],
                 ends: vec![],
                 loses_end: false,
             });
@@ -419,7 +422,8 @@ impl World {
                 self.hosts[n].calls += 1;
                 match &call {
                     Output::Call(Call::ReadSessions { .. }) => self.hosts[n].lists.push(self.now),
-                    Output::Call(Call::Publish { copy, .. }) => {
+                    Output::Call(Call::Publish { id, copy, .. }) => {
+                        self.hosts[n].publish_ids.push(*id);
                         self.hosts[n].publishes.push((self.now, copy.node.clone()));
                     }
                     Output::Call(Call::WriteSession { end: Some(_), node, .. }) if *node != self.hosts[n].name => {

@@ -79,7 +79,7 @@ impl World<'_, SessionVips> {
         Ok(settled)
     }
 
-    /// The member object of each node that has one says what the Lease says.
+    /// The member object of each node that has one says what the Lease says; or, if there is none, that the session has ended.
     fn all_published(&self) -> Result<(), String> {
         for (node, lease) in self.api.store.sessions.iter().filter(|(_, lease)| lease.published) {
             let member = self.api.store.members.get(node);
@@ -88,7 +88,11 @@ impl World<'_, SessionVips> {
                 return Err(format!("the member object of {node} says {member:?}, and its Lease {lease:?}"));
             }
         }
-        Ok(())
+        let (members, leases) = (&self.api.store.members, &self.api.store.sessions);
+        match members.values().find(|member| member.copy.is_live() && !leases.contains_key(&member.copy.node)) {
+            Some(member) => Err(format!("{member:?} says that a session lives, which has no Lease")),
+            None => Ok(()),
+        }
     }
 
     /// From then on nothing changes.

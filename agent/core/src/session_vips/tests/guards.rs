@@ -1,0 +1,34 @@
+//! Each rule of member objects, and of nodes that were cut off, has a test that fails without it. Drawn runs of the simulator find few
+//! of these bugs: versions and compare-and-swap stand behind most of these rules.
+
+use std::panic::catch_unwind;
+
+use super::{members, strangers, telling};
+use crate::planted::{Bug, plant};
+
+/// A bug, and a test that fails with it.
+const GUARDS: [(Bug, fn()); 13] = [
+    (Bug::DefendsWhenCutOff, strangers::a_node_that_was_cut_off_yields_to_a_host_that_it_does_not_know),
+    (Bug::DefendsWhenCutOff, strangers::who_has_yielded_to_a_node_without_the_api_yields_to_strangers_too),
+    (Bug::TellsUnlisted, members::who_knows_less_than_the_member_object_lists_before_it_writes),
+    (Bug::TellsAllAtOnce, members::many_member_objects_without_leases_are_tried_one_at_a_time),
+    (Bug::TellsOthersWithoutApi, members::without_the_api_a_node_tries_to_write_its_own_member_object_alone),
+    (Bug::LeavesDeletedUntold, members::a_member_object_without_a_lease_ends),
+    (Bug::LeavesUntold, telling::a_session_that_only_a_list_has_shown_is_told_and_ends),
+    (Bug::ChoosesJudgesAnew, telling::an_end_is_told_though_the_node_that_wrote_it_dies),
+    (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
+    (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),
+    (Bug::TellsFromBefore, members::who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed),
+    (Bug::NobodyRepairs, telling::an_end_is_told_though_the_node_that_wrote_it_dies),
+    (Bug::JudgesUnfollowed, telling::a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists),
+];
+
+#[test]
+fn each_rule_has_a_test_that_fails_without_it() {
+    for (bug, test) in GUARDS {
+        plant(Some(bug));
+        let failed = catch_unwind(test).is_err();
+        plant(None);
+        assert!(failed, "{bug:?}");
+    }
+}
