@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::crash::busiest;
-use super::world::{World, ms, vip};
+use super::world::{Api, Host, World, ms, vip};
 use crate::placement::Demand;
 use crate::rules::Rules;
 use crate::session_vips::Report;
@@ -70,5 +70,22 @@ fn a_dead_agent_on_a_living_node_is_noticed_as_soon_as_its_fence_ends() {
         assert!(world.worst(30, since, |n| n == 0) < ms(450), "{wait}: {:?}", world.worst(30, since, |n| n == 0));
         assert!(world.worst(30, since, |n| n > 1).is_zero());
         assert_eq!(ends(world), 1);
+    }
+}
+
+/// A dead node is watched for as long as the API is away. That is no reason for all others to hear whom its watchers ask.
+#[test]
+fn among_many_nodes_third_parties_are_asked_by_unicast() {
+    for (nodes, all_hear) in [(4, true), (12, false)] {
+        let world = &mut World::settled(nodes, 10, &Rules::default());
+        world.set_api_everywhere(Api::Refused);
+        world.crash(1);
+        let begun: Vec<usize> = world.hosts.iter().map(|host| host.broadcast.len()).collect();
+        world.run(ms(5_000));
+        let own: Vec<_> = (0..world.hosts.len()).filter(|n| *n != 1).map(|n| world.hosts[n].address).collect();
+        let asked = |(host, begun): (&Host, &usize)| host.broadcast[*begun..].iter().any(|one| own.contains(one));
+        assert_eq!(world.hosts.iter().zip(&begun).any(asked), all_hear, "{nodes} nodes");
+        let parties = |host: &Host| host.asked.iter().filter(|one| own.contains(one)).count();
+        assert!(world.hosts.iter().map(parties).sum::<usize>() > 20, "{nodes} nodes");
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Host {
     pub(super) probes: usize,
     /// What was asked for, in order.
     pub(super) asked: Vec<IpAddr>,
+    /// Those of them that it asked the whole segment for.
+    pub(super) broadcast: Vec<IpAddr>,
     pub(super) announced: Vec<(Time, IpAddr)>,
     pub(super) reports: Vec<(Time, Report)>,
     /// The nodes whose Leases it follows by name.
@@ -142,6 +144,7 @@ impl World {
                 calls: 0,
                 probes: 0,
                 asked: vec![],
+                broadcast: vec![],
                 announced: vec![],
                 reports: vec![],
                 follows: BTreeSet::new(),
@@ -406,6 +409,7 @@ impl World {
             Output::Probe(asks) => {
                 self.hosts[n].probes += asks.len();
                 self.hosts[n].asked.extend(asks.iter().map(|ask| ask.address));
+                self.hosts[n].broadcast.extend(asks.iter().filter(|ask| ask.to.is_none()).map(|ask| ask.address));
                 for ask in asks {
                     self.probe(n, ask.address, ask.to);
                 }
