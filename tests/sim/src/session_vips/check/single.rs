@@ -102,6 +102,10 @@ impl World<'_, SessionVips> {
             }
             // A node without the label names another one, which has not told yet that it has none either.
             Any::Own(Fault::NoEndpointsAnywhere) if self.plan.settings.own.labelled => None,
+            // Until it is written again, nobody knows that the address of a VIP is that node's own.
+            Any::Own(Fault::StripSession(node)) if self.plan.settings.own.owned.is_some_and(|(of, _)| of == node) => {
+                None
+            }
             Any::WallJump(..)
             | Any::NewMac(_)
             | Any::Strip(_)
