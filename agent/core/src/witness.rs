@@ -75,6 +75,8 @@ pub struct Witness {
     next: Time,
     misses: u32,
     quiet: u32,
+    /// Windows in a row in which third parties were asked and not heard, and when the last one closed.
+    deaf: (u32, Time),
     answered: Option<(Time, Mac)>,
     in_tenure: bool,
     /// The last tenure whose holder answered. It may become the target again after this node held provisionally.
@@ -99,6 +101,7 @@ impl Witness {
             next: Time::default(),
             misses: 0,
             quiet: 0,
+            deaf: (0, Time::default()),
             answered: None,
             in_tenure: false,
             last_tenure: None,
@@ -179,6 +182,7 @@ impl Witness {
         self.next = now;
         self.misses = 0;
         self.quiet = 0;
+        self.deaf.0 = 0;
     }
 
     /// A step begins. If it is late for the window that is open, or for the next one to open, earlier misses say nothing.
@@ -220,6 +224,7 @@ impl Witness {
         if matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
             self.misses = 0;
             self.quiet = 0;
+            self.deaf.0 = 0;
             if let Some(window) = &mut self.window {
                 window.answered = true;
             }
@@ -229,6 +234,7 @@ impl Witness {
     fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool) {
         self.misses = 0;
         self.quiet = 0;
+        self.deaf.0 = 0;
         self.answered = Some((now, mac));
         self.in_tenure |= is_target;
         if let Some(window) = &mut self.window {
@@ -305,11 +311,18 @@ impl Witness {
         self.quiet > 0 && self.misses == 0
     }
 
-    /// Nobody answered for a while, nor did third parties when they were last asked. After a window in which they did not, they are not
-    /// asked in the next one.
+    /// Nobody answered for a while, nor did third parties the last two times that they were asked: when that was last so. A single
+    /// answer may get lost.
     #[must_use]
-    pub fn is_deaf(&self) -> bool {
-        self.is_quiet() && self.misses < self.needed.min(2)
+    pub fn deaf_at(&self) -> Option<Time> {
+        let (windows, at) = self.deaf;
+        (self.is_quiet() && windows >= 2).then_some(at)
+    }
+
+    /// Third parties were not heard when they were last asked.
+    #[must_use]
+    pub fn misses_parties(&self) -> bool {
+        self.quiet > 0 && self.deaf.0 > 0
     }
 
     /// The host that answered within the last second.
@@ -341,6 +354,11 @@ impl Witness {
         if self.quiet > self.needed.saturating_mul(4) {
             // It has been quiet for long: whatever follows from that was done, or cannot be done. Probes become rare.
             self.next = window.opened + SLOW.max(self.interval);
+        }
+        if window.third {
+            self.deaf = (0, now);
+        } else if window.third_asked && !self.parties.is_empty() {
+            self.deaf = (self.deaf.0.saturating_add(1), now);
         }
         if !window.third_asked || window.third || planted!(DeafWitness) {
             self.misses += 1;

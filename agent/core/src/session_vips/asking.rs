@@ -14,7 +14,6 @@ use crate::core::{Interface, Probe};
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{AWAY, SELF_PROBE};
-use crate::session::Link;
 use crate::time::Time;
 
 /// One round of probes is cut into so many parts.
@@ -28,7 +27,7 @@ const STALE: Duration = Duration::from_secs(1);
 /// What was heard counts for a look only while its probes follow one another: no later than this, or than so many of them would
 /// under a limit of frames.
 const APART: (Duration, u32) = (Duration::from_millis(1_500), 6);
-/// Among more nodes than these, a third party is asked by unicast.
+/// Where more nodes than these are on a segment, this one counted, third parties are asked by unicast.
 const MANY: usize = 8;
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
@@ -231,6 +230,8 @@ impl SessionVips {
             self.due(later);
             return Found::Nothing;
         }
+        // If none of them answers there, all are asked.
+        let unicast = heard || look.sent == 0;
         look.sent += 1;
         look.next = now + self.rules.probe_interval();
         look.last = Some(now);
@@ -242,7 +243,8 @@ impl SessionVips {
         self.due(look.next);
         self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
         for address in parties {
-            let ask = self.probe_of(index, address);
+            let ask =
+                if unicast { self.probe_of(index, address) } else { Probe { interface: index, address, to: None } };
             if !self.batch.probes.contains(&ask) {
                 self.batch.probes.push(ask);
             }
@@ -299,15 +301,16 @@ impl SessionVips {
         !own.gateways.is_empty() || links.any(|link| link.up && link.shares(&own.link))
     }
 
-    /// Asks a third party for its own address. Among many nodes, a node is asked at the MAC address that it declares: while the API is
-    /// away each dead node is asked about all the time, and the whole segment would hear it. If that address is not answered any
-    /// more, there are enough others to ask.
+    /// Asks a third party for its own address. Among many nodes on a segment, a node is asked at the MAC address that it
+    /// declares: while the API is away dead nodes are watched all the time, and the whole segment would hear whom their watchers ask.
     pub(super) fn probe_of(&self, interface: u32, address: IpAddr) -> Probe {
-        let own = self.node.interfaces.iter().find(|i| i.index == interface);
-        let links = self.sessions.live().flat_map(|(_, peer)| peer.view.links());
-        let of = |link: &&Link| own.is_some_and(|own| link.shares(&own.link)) && link.addresses.contains(&address);
-        let to = links.into_iter().find(of).and_then(|link| link.macs.first().copied());
-        Probe { interface, address, to: to.filter(|_| self.sessions.live().nth(MANY).is_some()) }
+        let Some(own) = self.node.interfaces.iter().find(|i| i.index == interface) else {
+            return Probe { interface, address, to: None };
+        };
+        let links = self.sessions.live().flat_map(|(_, peer)| peer.view.links()).filter(|link| link.shares(&own.link));
+        let is_many = links.clone().nth(MANY).is_some();
+        let to = links.into_iter().find(|link| link.addresses.contains(&address)).and_then(|link| link.macs.first());
+        Probe { interface, address, to: to.copied().filter(|_| is_many) }
     }
 
     /// The addresses of other nodes with a session on one interface.

@@ -128,7 +128,10 @@ impl SessionVips {
             hold.waiting = None;
         }
         vip.last_challenge = Some((now, node.is_some()));
-        self.own.calls.next_write = now.max(self.own.calls.next_try);
+        // A node's claim is not defended without an answer. Strangers may claim VIP after VIP, and an API that refuses calls is not
+        // asked for each.
+        let by_peer = vip.last_challenge.is_some_and(|(_, of_peer)| of_peer);
+        self.own.calls.next_write = if by_peer { now } else { now.max(self.own.calls.next_try) };
         self.own.challenged = now;
         self.want_read(vip.address);
         self.step.again = true;

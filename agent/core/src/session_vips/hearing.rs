@@ -84,7 +84,7 @@ impl SessionVips {
             waits |= room.is_err();
             if room.is_ok() {
                 self.asking.peers.entry(index).or_default().asked(now);
-                let probes: Vec<Probe> = parties.into_iter().map(|address| self.probe_of(index, address)).collect();
+                let probes = parties.into_iter().map(|address| Probe { interface: index, address, to: None });
                 self.batch.probes.extend(probes);
             }
         }

@@ -43,12 +43,17 @@ impl SessionVips {
                 let known = self.sessions.member(&of).map(|known| known.version.clone());
                 if let Some(known) = known.filter(|known| is_lower(&member.version, known)) {
                     self.publishing.look_at(&of);
-                    if flight.is_some_and(|flight| flight.base.as_ref() == Some(&known)) {
-                        self.publishing.may_be_set_back(now);
+                    let base = flight.map(|flight| flight.base);
+                    let replaced = base.as_ref().is_some_and(|base| base.as_ref() == Some(&known));
+                    if replaced {
                         self.sessions.member_gone(&of);
                     }
-                    // Otherwise the watch was faster than the answer.
-                    return;
+                    let below = |base: Option<String>| base.is_some_and(|base| is_lower(&member.version, &base));
+                    if base.is_none_or(below) {
+                        return self.publishing.may_be_set_back(now);
+                    }
+                    // The watch was faster than the answer.
+                    return self.pause_publishing(&of, OTHERS, None);
                 }
                 if node.is_some() && flight.as_ref().is_none_or(|flight| flight.copy != member.copy.version) {
                     self.pause_publishing(&of, OTHERS, None);
@@ -59,6 +64,10 @@ impl SessionVips {
                 self.api_answered();
                 if let Some(node) = &node {
                     self.sessions.member_gone(node);
+                    if flight.is_some_and(|flight| flight.base.is_some()) {
+                        // Somebody has deleted it, or the store was set back to before it was made.
+                        self.publishing.may_be_set_back(now);
+                    }
                 }
             }
             (Err(failure), Some(node)) => {

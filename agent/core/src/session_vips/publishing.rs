@@ -198,7 +198,9 @@ impl SessionVips {
                 None => self.is_told(&node),
             }
         }
-        let differ: Vec<(String, Time)> = self.publishing.differ.iter().map(|(n, at)| (n.clone(), *at)).collect();
+        let mut differ: Vec<(String, Time)> = self.publishing.differ.iter().map(|(n, at)| (n.clone(), *at)).collect();
+        // One that cannot be written does not keep others waiting for ever.
+        differ.sort_by_key(|(node, since)| self.publishing.pauses.get(node).map_or(*since, |pause| pause.until));
         for (node, since) in differ {
             self.consider_publishing(&node, since);
         }
@@ -252,8 +254,9 @@ impl SessionVips {
         if !self.due((since + wait).max(next)) || !at_once && planted!(NobodyRepairs) {
             return;
         }
-        // What a list has shown of Leases that are not followed here is told by one write at a time: many nodes know as much.
-        let others = !at_once && !self.sessions.is_followed(node);
+        // What a list has shown of Leases that are not followed here is told by one write at a time: many nodes know as much. Who followed
+        // a Lease that is gone tells that all the same.
+        let others = !at_once && !self.sessions.is_followed(node) && deleted != Some(STEP * 3);
         let failed_until = self.publishing.failed_until;
         let waits = others && (!self.due(failed_until) || !self.publishing.flights.is_empty());
         if waits && !planted!(TellsAllAtOnce) {

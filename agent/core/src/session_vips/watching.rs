@@ -161,11 +161,11 @@ impl SessionVips {
         let views = || self.watches.values().flat_map(|watch| &watch.views);
         // Where nobody has ever answered, silence means nothing.
         let is_any_known = views().any(|view| view.witness.state().1.is_some());
-        if !is_any_known || !views().all(|view| view.witness.is_deaf()) {
-            return;
-        }
-        let now = self.step.at.now;
-        if self.segment.deaf.replace(now).is_none_or(|at| self.own.tenure.as_ref().is_some_and(|t| at <= t.sent)) {
+        let deaf: Option<Vec<Time>> = views().map(|view| view.witness.deaf_at()).collect();
+        let Some(at) = deaf.filter(|_| is_any_known).and_then(|all| all.into_iter().max()) else { return };
+        let before = self.segment.deaf.replace(at);
+        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|tenure| at <= tenure.sent);
+        if before.is_none_or(renewed) && !renewed(at) {
             // Whoever claims a VIP may have it.
             self.claimants_changed();
         }
@@ -177,8 +177,9 @@ impl SessionVips {
         self.aim_next(node, view);
         // The node itself may answer from a MAC address that it has not declared.
         let is_party = |address: IpAddr| view.address != Some(address) && !view.link.addresses.contains(&address);
+        let once = !view.witness.misses_parties();
         let asks = view.witness.probes().into_iter().map(|p| match p.to {
-            None if is_party(p.address) => self.probe_of(view.index, p.address),
+            None if once && is_party(p.address) => self.probe_of(view.index, p.address),
             to => Probe { interface: view.index, address: p.address, to },
         });
         let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();

@@ -93,6 +93,8 @@ pub(super) struct World {
     pub(super) reads_refused: bool,
     /// Nobody may write member objects.
     pub(super) publish_refused: Option<Failure>,
+    /// Writes of this node's member object are refused.
+    pub(super) publish_refused_for: Option<String>,
     pub(super) wire: Duration,
     pub(super) kernel_late: Duration,
     queue: Queue<Item>,
@@ -113,6 +115,7 @@ impl World {
             stranger: None,
             reads_refused: false,
             publish_refused: None,
+            publish_refused_for: None,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
             queue: Queue::default(),
@@ -497,6 +500,9 @@ impl World {
                     conflict.clone()
                 };
                 Event::Input(Input::WroteSession { id, result })
+            }
+            Output::Call(Call::Publish { id, copy, .. }) if self.publish_refused_for.as_ref() == Some(&copy.node) => {
+                Event::Input(Input::Published { id, result: Err(Failure::Refused) })
             }
             Output::Call(Call::Publish { id, .. }) if self.publish_refused.is_some() => {
                 Event::Input(Input::Published { id, result: Err(self.publish_refused.unwrap_or(Failure::Refused)) })
