@@ -87,7 +87,7 @@ impl World<'_, SessionVips> {
             }
             // So short a session lapses at two slow calls in a row, also that of the node which takes: it yields to the old holder,
             // which lets go.
-            Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::NoEndpoints(_))
+            Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::NoEndpoints(_) | Fault::Rebalance(_))
                 if lease <= 3 * SECOND && self.plan.settings.api.1 > 20 * MS =>
             {
                 None
