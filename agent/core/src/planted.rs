@@ -277,6 +277,15 @@ mod switch {
         });
     }
 
+    /// Whether a test fails with this bug.
+    #[cfg(test)]
+    pub(crate) fn is_found_by(bug: Bug, test: fn()) -> bool {
+        plant(Some(bug));
+        let failed = std::panic::catch_unwind(test).is_err();
+        plant(None);
+        failed
+    }
+
     /// Whether this bug is planted.
     #[must_use]
     pub fn is(bug: Bug) -> bool {
@@ -284,6 +293,8 @@ mod switch {
     }
 }
 
+#[cfg(all(test, feature = "planted"))]
+pub(crate) use switch::is_found_by;
 #[cfg(feature = "planted")]
 pub use switch::{is, plant};
 

@@ -75,8 +75,10 @@ pub struct Witness {
     next: Time,
     misses: u32,
     quiet: u32,
-    /// Windows in a row in which third parties were asked and not heard, and when the last one closed.
-    deaf: (u32, Time),
+    /// Windows in a row in which third parties were asked and not heard.
+    deaf: u32,
+    /// When the last of them closed.
+    deaf_at: Time,
     answered: Option<(Time, Mac)>,
     in_tenure: bool,
     /// The last tenure whose holder answered. It may become the target again after this node held provisionally.
@@ -101,7 +103,8 @@ impl Witness {
             next: Time::default(),
             misses: 0,
             quiet: 0,
-            deaf: (0, Time::default()),
+            deaf: 0,
+            deaf_at: Time::default(),
             answered: None,
             in_tenure: false,
             last_tenure: None,
@@ -180,9 +183,12 @@ impl Witness {
     pub fn forget(&mut self, now: Time) {
         self.window = None;
         self.next = now;
-        self.misses = 0;
-        self.quiet = 0;
-        self.deaf.0 = 0;
+        self.forget_windows();
+    }
+
+    /// What closed windows have shown says nothing any more.
+    const fn forget_windows(&mut self) {
+        (self.misses, self.quiet, self.deaf) = (0, 0, 0);
     }
 
     /// A step begins. If it is late for the window that is open, or for the next one to open, earlier misses say nothing.
@@ -222,9 +228,7 @@ impl Witness {
     /// holder answers for the addresses that are asked for.
     pub fn heard_for_another(&mut self, mac: Mac) {
         if matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
-            self.misses = 0;
-            self.quiet = 0;
-            self.deaf.0 = 0;
+            self.forget_windows();
             if let Some(window) = &mut self.window {
                 window.answered = true;
             }
@@ -232,9 +236,7 @@ impl Witness {
     }
 
     fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool) {
-        self.misses = 0;
-        self.quiet = 0;
-        self.deaf.0 = 0;
+        self.forget_windows();
         self.answered = Some((now, mac));
         self.in_tenure |= is_target;
         if let Some(window) = &mut self.window {
@@ -315,14 +317,13 @@ impl Witness {
     /// answer may get lost.
     #[must_use]
     pub fn deaf_at(&self) -> Option<Time> {
-        let (windows, at) = self.deaf;
-        (self.is_quiet() && windows >= 2).then_some(at)
+        (self.is_quiet() && self.deaf >= 2).then_some(self.deaf_at)
     }
 
     /// Third parties were not heard when they were last asked.
     #[must_use]
-    pub fn misses_parties(&self) -> bool {
-        self.quiet > 0 && self.deaf.0 > 0
+    pub const fn misses_parties(&self) -> bool {
+        self.deaf > 0
     }
 
     /// The host that answered within the last second.
@@ -356,9 +357,9 @@ impl Witness {
             self.next = window.opened + SLOW.max(self.interval);
         }
         if window.third {
-            self.deaf = (0, now);
+            self.deaf = 0;
         } else if window.third_asked && !self.parties.is_empty() {
-            self.deaf = (self.deaf.0.saturating_add(1), now);
+            (self.deaf, self.deaf_at) = (self.deaf.saturating_add(1), now);
         }
         if !window.third_asked || window.third || planted!(DeafWitness) {
             self.misses += 1;

@@ -60,8 +60,7 @@ impl SessionVips {
 
     /// Whether what is known was learned, or confirmed, since the API was back.
     pub(super) fn knows_since_back(&self) -> bool {
-        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|t| t.sent >= at);
-        self.api.back.is_none_or(|at| renewed(at) && self.sessions.is_listed_since(at))
+        self.api.back.is_none_or(|at| self.own.is_renewed_since(at) && self.sessions.is_listed_since(at))
     }
 
     /// What is known may have been confirmed just now, for the first time since the API was back.

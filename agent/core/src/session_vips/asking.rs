@@ -14,6 +14,7 @@ use crate::core::{Interface, Probe};
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{AWAY, SELF_PROBE};
+use crate::session::Link;
 use crate::time::Time;
 
 /// One round of probes is cut into so many parts.
@@ -27,7 +28,7 @@ const STALE: Duration = Duration::from_secs(1);
 /// What was heard counts for a look only while its probes follow one another: no later than this, or than so many of them would
 /// under a limit of frames.
 const APART: (Duration, u32) = (Duration::from_millis(1_500), 6);
-/// Where more nodes than these are on a segment, this one counted, third parties are asked by unicast.
+/// Where so many other nodes are on a segment, third parties are asked by unicast.
 const MANY: usize = 8;
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
@@ -230,8 +231,7 @@ impl SessionVips {
             self.due(later);
             return Found::Nothing;
         }
-        // If none of them answers there, all are asked.
-        let unicast = heard || look.sent == 0;
+        let all = !heard && look.sent > 0;
         look.sent += 1;
         look.next = now + self.rules.probe_interval();
         look.last = Some(now);
@@ -243,8 +243,7 @@ impl SessionVips {
         self.due(look.next);
         self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
         for address in parties {
-            let ask =
-                if unicast { self.probe_of(index, address) } else { Probe { interface: index, address, to: None } };
+            let ask = self.probe_of(index, address, all);
             if !self.batch.probes.contains(&ask) {
                 self.batch.probes.push(ask);
             }
@@ -303,23 +302,26 @@ impl SessionVips {
 
     /// Asks a third party for its own address. Among many nodes on a segment, a node is asked at the MAC address that it
     /// declares: while the API is away dead nodes are watched all the time, and the whole segment would hear whom their watchers ask.
-    pub(super) fn probe_of(&self, interface: u32, address: IpAddr) -> Probe {
-        let Some(own) = self.node.interfaces.iter().find(|i| i.index == interface) else {
-            return Probe { interface, address, to: None };
-        };
-        let links = self.sessions.live().flat_map(|(_, peer)| peer.view.links()).filter(|link| link.shares(&own.link));
-        let is_many = links.clone().nth(MANY).is_some();
-        let to = links.into_iter().find(|link| link.addresses.contains(&address)).and_then(|link| link.macs.first());
-        Probe { interface, address, to: to.copied().filter(|_| is_many) }
+    /// `all`: it did not answer there.
+    pub(super) fn probe_of(&self, interface: u32, address: IpAddr, all: bool) -> Probe {
+        let mut links = self.links_on(interface, None);
+        let is_many = !all && links.clone().nth(MANY - 1).is_some();
+        let to = links.find(|link| is_many && link.addresses.contains(&address));
+        Probe { interface, address, to: to.and_then(|link| link.macs.first().copied()) }
     }
 
     /// The addresses of other nodes with a session on one interface.
     fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
-        let Some(own) = self.node.interfaces.iter().find(|i| i.index == index) else { return vec![] };
+        self.links_on(index, but).filter_map(|link| link.addresses.first().copied()).collect()
+    }
+
+    /// The interfaces of other nodes with a session on the segment of an own one.
+    fn links_on<'a>(&'a self, index: u32, but: Option<&'a str>) -> impl Iterator<Item = &'a Link> + Clone {
+        let own = self.node.interfaces.iter().find(|i| i.index == index);
         let me = self.rules.node.as_str();
-        let others = self.sessions.live().filter(|(node, _)| *node != me && Some(*node) != but);
-        let links = others.flat_map(|(_, peer)| peer.view.links()).filter(|link| link.shares(&own.link));
-        links.filter_map(|link| link.addresses.first().copied()).collect()
+        let others = self.sessions.live().filter(move |(node, _)| *node != me && Some(*node) != but);
+        let links = others.flat_map(|(_, peer)| peer.view.links());
+        links.filter(move |link| own.is_some_and(|own| link.shares(&own.link)))
     }
 
     /// How long a round of probes for all VIPs that are carried takes.

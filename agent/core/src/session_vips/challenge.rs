@@ -98,7 +98,7 @@ impl SessionVips {
             }
             return;
         }
-        let (hold, ended) = (*hold, self.seems_to_have_ended());
+        let hold = *hold;
         if !by_peer && self.may_strangers_wait(&hold) {
             return self.claimed_by_stranger(vip, mac);
         }
@@ -110,8 +110,8 @@ impl SessionVips {
             return;
         }
         // A peer's claim does not wait because of a stranger's, nor does a stranger's if this session may have ended.
-        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|tenure| tenure.sent >= at);
-        let waits = |at: Time, of_peer: bool| of_peer || !by_peer && (!ended || renewed(at));
+        let undecided = |at: Time| !self.own.is_renewed_since(at) && self.seems_to_have_ended();
+        let waits = |at: Time, of_peer: bool| of_peer || !by_peer && !undecided(at);
         if vip.last_challenge.is_some_and(|(at, of_peer)| now.since(at) < pause && waits(at, of_peer)) {
             // The segment is asked for the VIP soon: a host that still has it answers again.
             hold.returns_until = Some(hold.returns_until.unwrap_or_default().max(now + DEFEND * 2));
@@ -122,15 +122,14 @@ impl SessionVips {
 
     /// Opens a challenge: the session is renewed, and the record read.
     pub(super) fn challenge(&mut self, vip: &mut Vip, mac: Mac, node: Option<String>) {
-        let now = self.step.at.now;
+        let (now, by_peer) = (self.step.at.now, node.is_some());
         if let Some(hold) = &mut vip.hold {
-            hold.challenge = Some(Challenge { since: now, by_peer: node.is_some(), mac });
+            hold.challenge = Some(Challenge { since: now, by_peer, mac });
             hold.waiting = None;
         }
-        vip.last_challenge = Some((now, node.is_some()));
+        vip.last_challenge = Some((now, by_peer));
         // A node's claim is not defended without an answer. Strangers may claim VIP after VIP, and an API that refuses calls is not
         // asked for each.
-        let by_peer = vip.last_challenge.is_some_and(|(_, of_peer)| of_peer);
         self.own.calls.next_write = if by_peer { now } else { now.max(self.own.calls.next_try) };
         self.own.challenged = now;
         self.want_read(vip.address);

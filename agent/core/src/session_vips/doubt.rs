@@ -36,10 +36,9 @@ impl SessionVips {
     /// Whether this node must not defend a VIP by what it knows of its session: others may have ended that since the last renewal. Then
     /// whoever claims the VIP may have it, also a host that this node does not know: a node may have begun its session meanwhile.
     pub(super) fn may_have_ended(&self) -> bool {
-        let Some(tenure) = &self.own.tenure else { return true };
-        let since = |at: Option<Time>| at.is_some_and(|at| at > tenure.sent);
-        let signs = since(self.doubt.yielded) || since(self.segment.deaf);
-        !self.doubt.is_sure() || signs && !planted!(DefendsWhenCutOff)
+        let mut signs = self.doubt.yielded.into_iter().chain(self.segment.deaf);
+        let signs = signs.any(|at| !self.own.is_renewed_since(at)) && !planted!(DefendsWhenCutOff);
+        self.own.tenure.is_none() || !self.doubt.is_sure() || signs
     }
 
     /// The same, while no answer to a renewal is to be expected soon: strangers' claims do not wait then.

@@ -1,7 +1,5 @@
 //! Takes in each event: what is known afterwards, and which VIPs are to be considered.
 
-use std::time::Duration;
-
 use super::hold::{Basis, Hold};
 use super::questions::Question;
 use super::vip::Vip;
@@ -133,7 +131,7 @@ impl SessionVips {
 
     fn lease_deleted(&mut self, node: &str) {
         if let Some(peer) = self.sessions.get(node) {
-            self.publishing.lease_was_deleted(&peer.view, Duration::ZERO);
+            self.publishing.lease_was_deleted(&peer.view, true);
         }
         if self.sessions.deleted(self.step.at.now, node, &self.rules) {
             self.session_changed(node);

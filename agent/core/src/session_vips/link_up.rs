@@ -47,7 +47,7 @@ impl SessionVips {
     /// Whether the session was renewed since the VIP's link came up. If not, the VIP is considered again when it is renewed.
     pub(super) fn is_renewed_since_up(&mut self, vip: &Vip) -> bool {
         let Some(up) = self.came_up(vip) else { return true };
-        let renewed = self.own.tenure.as_ref().is_some_and(|tenure| tenure.sent >= up);
+        let renewed = self.own.is_renewed_since(up);
         if !renewed {
             self.own.awaiting.insert(vip.address);
             // A renewal that hangs is not waited for: then the API counts as away.

@@ -120,6 +120,11 @@ impl Own {
         self.tenure.as_ref().is_some_and(|t| t.incarnation == *incarnation)
     }
 
+    /// Whether a renewal that was sent since then has succeeded.
+    pub(super) fn is_renewed_since(&self, at: Time) -> bool {
+        self.tenure.as_ref().is_some_and(|tenure| tenure.sent >= at)
+    }
+
     /// Neither lapsed nor none.
     pub(super) fn is_live(&self) -> bool {
         self.tenure.as_ref().is_some_and(|t| !t.lapsed)

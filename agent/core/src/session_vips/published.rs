@@ -37,25 +37,23 @@ impl SessionVips {
             self.publishing.look_at(node);
         }
         match (result, node) {
-            (Ok(Some(member)), node) => {
+            (Ok(Some(member)), _) => {
                 self.api_answered();
                 let of = member.copy.node.clone();
                 let known = self.sessions.member(&of).map(|known| known.version.clone());
                 if let Some(known) = known.filter(|known| is_lower(&member.version, known)) {
                     self.publishing.look_at(&of);
-                    let base = flight.map(|flight| flight.base);
-                    let replaced = base.as_ref().is_some_and(|base| base.as_ref() == Some(&known));
-                    if replaced {
+                    let base = flight.as_ref().and_then(|flight| flight.base.as_deref());
+                    if flight.is_some() && base.is_none_or(|base| !is_lower(&member.version, base)) {
+                        // The watch was faster than the answer.
+                        return self.pause_publishing(&of, OTHERS, None);
+                    }
+                    if base == Some(known.as_str()) {
                         self.sessions.member_gone(&of);
                     }
-                    let below = |base: Option<String>| base.is_some_and(|base| is_lower(&member.version, &base));
-                    if base.is_none_or(below) {
-                        return self.publishing.may_be_set_back(now);
-                    }
-                    // The watch was faster than the answer.
-                    return self.pause_publishing(&of, OTHERS, None);
+                    return self.publishing.may_be_set_back(now);
                 }
-                if node.is_some() && flight.as_ref().is_none_or(|flight| flight.copy != member.copy.version) {
+                if flight.is_some_and(|flight| flight.copy != member.copy.version) {
                     self.pause_publishing(&of, OTHERS, None);
                 }
                 self.member_shown(member);

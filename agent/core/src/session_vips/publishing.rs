@@ -42,8 +42,8 @@ pub(super) struct Publishing {
     pub(super) failed_until: Time,
     /// This node has ended these sessions, and tells the others.
     ended_here: BTreeSet<String>,
-    /// What the Leases that were deleted said, as ended; and how long this node leaves it to others to tell that.
-    deleted: BTreeMap<String, (View, Duration)>,
+    /// What the Leases that were deleted said, as ended; and whether this node followed them.
+    deleted: BTreeMap<String, (View, bool)>,
     /// When a member object was seen older than it was known, or was missing in a list: the store may have been set back. What is known
     /// of Leases may be of the time before. To write that into member objects would end sessions that live again.
     set_back: Option<Time>,
@@ -93,8 +93,8 @@ impl Publishing {
     }
 
     /// A Lease is gone, and so is its session. The end counts as the version after the last one: a Lease that is made anew has a later
-    /// one. `wait`: others know, too.
-    pub(super) fn lease_was_deleted(&mut self, last: &View, wait: Duration) {
+    /// one. `followed`: this node sees what becomes of the Lease, and need not leave it to others to tell that.
+    pub(super) fn lease_was_deleted(&mut self, last: &View, followed: bool) {
         if !last.published || planted!(LeavesDeletedUntold) {
             return;
         }
@@ -102,7 +102,7 @@ impl Publishing {
         let record = Record { holder: String::new(), ..last.record.clone() };
         let ended = View { version, record, end: None, ..last.clone() };
         if self.deleted.get(&last.node).is_none_or(|(known, _)| known.uid != last.uid) {
-            self.deleted.insert(last.node.clone(), (ended, STEP * 3 + wait));
+            self.deleted.insert(last.node.clone(), (ended, followed));
         }
         self.changed.insert(last.node.clone());
     }
@@ -173,8 +173,7 @@ impl SessionVips {
         let without_lease = self.sessions.live_copies().filter(|copy| self.sessions.get(&copy.node).is_none());
         for copy in without_lease.cloned().collect::<Vec<_>>() {
             let followed = self.following.asked.contains(&copy.node);
-            let wait = if followed { Duration::ZERO } else { spread(&self.rules.node) };
-            self.publishing.lease_was_deleted(&copy, wait);
+            self.publishing.lease_was_deleted(&copy, followed);
         }
         let untold = self.sessions.live().filter(|(node, _)| self.is_untold(node)).map(|(node, _)| node.to_owned());
         self.publishing.changed.extend(untold.collect::<Vec<_>>());
@@ -243,11 +242,12 @@ impl SessionVips {
         }
         let at_once = node == self.rules.node || self.publishing.ended_here.contains(node);
         let behind = self.sessions.member(node).is_some_and(|member| !copy.is_as_new_as(&member.copy));
-        let deleted = self.publishing.deleted.get(node).map(|(_, wait)| *wait);
+        let followed_until_gone = self.publishing.deleted.get(node).is_some_and(|(_, followed)| *followed);
         let wait = match self.judge_place(node) {
             _ if at_once => Duration::ZERO,
             // This node only happens to know, as many others may.
-            None => deleted.unwrap_or_else(|| STEP * 3 + spread(&self.rules.node)),
+            None if !followed_until_gone => STEP * 3 + spread(&self.rules.node),
+            None => STEP * 3,
             Some(place) => STEP * (1 + place) + if behind { BEHIND } else { Duration::ZERO },
         };
         let next = self.publishing.pauses.get(node).map_or(since, |pause| pause.until);
@@ -256,7 +256,7 @@ impl SessionVips {
         }
         // What a list has shown of Leases that are not followed here is told by one write at a time: many nodes know as much. Who followed
         // a Lease that is gone tells that all the same.
-        let others = !at_once && !self.sessions.is_followed(node) && deleted != Some(STEP * 3);
+        let others = !at_once && !self.sessions.is_followed(node) && !followed_until_gone;
         let failed_until = self.publishing.failed_until;
         let waits = others && (!self.due(failed_until) || !self.publishing.flights.is_empty());
         if waits && !planted!(TellsAllAtOnce) {

@@ -158,14 +158,17 @@ impl SessionVips {
 
     /// Whether this node is cut off, as far as its watches tell: it asks other nodes and third parties, and nobody answers.
     fn note_deafness(&mut self) {
-        let views = || self.watches.values().flat_map(|watch| &watch.views);
+        let mut views = self.watches.values().flat_map(|watch| &watch.views);
+        let (mut deaf, mut is_any_known) = (None, false);
+        let all = views.all(|view| {
+            deaf = deaf.max(view.witness.deaf_at());
+            is_any_known |= view.witness.state().1.is_some();
+            view.witness.deaf_at().is_some()
+        });
         // Where nobody has ever answered, silence means nothing.
-        let is_any_known = views().any(|view| view.witness.state().1.is_some());
-        let deaf: Option<Vec<Time>> = views().map(|view| view.witness.deaf_at()).collect();
-        let Some(at) = deaf.filter(|_| is_any_known).and_then(|all| all.into_iter().max()) else { return };
+        let Some(at) = deaf.filter(|_| all && is_any_known) else { return };
         let before = self.segment.deaf.replace(at);
-        let renewed = |at: Time| self.own.tenure.as_ref().is_some_and(|tenure| at <= tenure.sent);
-        if before.is_none_or(renewed) && !renewed(at) {
+        if before.is_none_or(|at| self.own.is_renewed_since(at)) && !self.own.is_renewed_since(at) {
             // Whoever claims a VIP may have it.
             self.claimants_changed();
         }
@@ -177,9 +180,9 @@ impl SessionVips {
         self.aim_next(node, view);
         // The node itself may answer from a MAC address that it has not declared.
         let is_party = |address: IpAddr| view.address != Some(address) && !view.link.addresses.contains(&address);
-        let once = !view.witness.misses_parties();
+        let all = view.witness.misses_parties();
         let asks = view.witness.probes().into_iter().map(|p| match p.to {
-            None if once && is_party(p.address) => self.probe_of(view.index, p.address),
+            None if is_party(p.address) => self.probe_of(view.index, p.address, all),
             to => Probe { interface: view.index, address: p.address, to },
         });
         let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();

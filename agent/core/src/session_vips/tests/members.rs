@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::crash::busiest;
+use super::telling::session_of;
 use super::world::{Api, Host, World, ms, vip};
 use crate::event::Failure;
 use crate::lease::Record;
@@ -31,7 +32,7 @@ fn says_what_the_lease_says(world: &World, node: &str) -> bool {
 }
 
 #[test]
-pub(super) fn an_old_member_object_ends_no_session_and_is_put_right() {
+fn an_old_member_object_ends_no_session_and_is_put_right() {
     let rules = Rules::default();
     for other_lease in [true, false] {
         let world = &mut settled();
@@ -61,7 +62,7 @@ pub(super) fn an_old_member_object_ends_no_session_and_is_put_right() {
 
 /// The two that follow its Lease put it right before the others ask.
 #[test]
-pub(super) fn nobody_lists_because_of_a_member_object_that_is_put_right() {
+fn nobody_lists_because_of_a_member_object_that_is_put_right() {
     let world = &mut settled();
     world.run(ASKED);
     let now = world.sessions["node1"].clone();
@@ -136,7 +137,7 @@ pub(super) fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_l
 
 /// The backup is of the time before the node had a member object.
 #[test]
-pub(super) fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
+fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
     let world = &mut settled();
     world.run(ASKED);
     lists_before_it_writes(world, Input::Members(vec![]));
@@ -144,7 +145,7 @@ pub(super) fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writ
 
 /// The same, and the node learns it by the answer to a write: what it replaces is not there any more.
 #[test]
-pub(super) fn an_answer_that_is_older_than_what_was_to_be_replaced_is_followed_by_a_list() {
+fn an_answer_that_is_older_than_what_was_to_be_replaced_is_followed_by_a_list() {
     let world = &mut settled();
     let (id, now) = about_to_write(world);
     let copy = of_before(&now, &now.uid, now.record.transitions + 1);
@@ -153,7 +154,7 @@ pub(super) fn an_answer_that_is_older_than_what_was_to_be_replaced_is_followed_b
 
 /// The watch has shown a later object by the time the answer comes: the answer says nothing new.
 #[test]
-pub(super) fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
+fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
     let world = &mut settled();
     let (id, now) = about_to_write(world);
     world.tell(3, Event::Input(Input::Member(Member { version: "1000001".into(), copy: now.clone() })));
@@ -214,14 +215,17 @@ pub(super) fn who_knows_less_than_the_member_object_lists_before_it_writes() {
     assert!(says_what_the_lease_says(world, "node1"), "the list says that the Lease is as it was");
 }
 
+/// What the member object of a node without a Lease says.
+fn ghost(world: &World, node: &str) -> View {
+    let like = session_of(node, &world.sessions["node1"]);
+    View { version: "50".into(), uid: format!("of-{node}"), ..like }
+}
+
 /// The member object of a node that was removed from the cluster is restored: the Lease is not there.
 #[test]
 pub(super) fn a_member_object_without_a_lease_ends() {
     let world = &mut settled();
-    let ghost =
-        View { node: "gone".into(), version: "50".into(), uid: "of-old".into(), ..world.sessions["node1"].clone() };
-    let record = Record { holder: "gone".into(), ..ghost.record.clone() };
-    world.store_member(View { record, ..ghost });
+    world.store_member(ghost(world, "gone"));
     world.run(ASKED + ASKED);
     assert!(!world.members["gone"].copy.is_live());
     let writes = world.members["gone"].version.clone();
@@ -236,11 +240,7 @@ pub(super) fn many_member_objects_without_leases_are_tried_one_at_a_time() {
     let world = &mut settled();
     world.publish_refused = Some(Failure::Refused);
     for n in 0..20 {
-        let node = format!("gone{n}");
-        let now = &world.sessions["node1"];
-        let record = Record { holder: node.clone(), ..now.record.clone() };
-        let ghost = View { node, version: "50".into(), uid: format!("of-old{n}"), record, ..now.clone() };
-        world.store_member(ghost);
+        world.store_member(ghost(world, &format!("gone{n}")));
     }
     world.run(ASKED + ASKED);
     let since = world.now;
@@ -257,11 +257,6 @@ pub(super) fn many_member_objects_without_leases_are_tried_one_at_a_time() {
 #[test]
 fn a_member_object_that_cannot_be_written_keeps_no_other_waiting() {
     let world = &mut settled();
-    let ghost = |world: &World, node: &str| {
-        let now = &world.sessions["node1"];
-        let record = Record { holder: node.into(), ..now.record.clone() };
-        View { node: node.into(), version: "50".into(), uid: format!("of-{node}"), record, ..now.clone() }
-    };
     world.publish_refused_for = Some("agone".into());
     for node in ["agone", "zgone"] {
         world.store_member(ghost(world, node));
@@ -272,7 +267,7 @@ fn a_member_object_that_cannot_be_written_keeps_no_other_waiting() {
 
 /// The API answers now and then, and no write of the own member object is answered: it is tried twice in a renewal period all the same.
 #[test]
-pub(super) fn an_api_that_comes_and_goes_is_asked_no_more_often() {
+fn an_api_that_comes_and_goes_is_asked_no_more_often() {
     let world = &mut settled();
     world.run(ASKED);
     world.publish_refused = Some(Failure::Away);
@@ -289,7 +284,7 @@ pub(super) fn an_api_that_comes_and_goes_is_asked_no_more_often() {
 }
 
 #[test]
-pub(super) fn what_nobody_can_read_is_written_anew() {
+fn what_nobody_can_read_is_written_anew() {
     let world = &mut settled();
     let now = world.sessions["node1"].clone();
     let unread = View { uid: String::new(), version: String::new(), declared: None, ..now.clone() };
@@ -305,7 +300,7 @@ pub(super) fn what_nobody_can_read_is_written_anew() {
 
 /// Nodes are upgraded one after the other: the Lease leaves the watch of those without a member object, and that follows at once.
 #[test]
-pub(super) fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for() {
+fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_waited_for() {
     let world = &mut World::new(4, &Rules::default());
     for n in 0..4 {
         world.start(n);
@@ -339,7 +334,7 @@ pub(super) fn a_lease_that_leaves_the_watch_of_those_without_a_member_object_is_
 
 /// A watch that was ended has sent its list before.
 #[test]
-pub(super) fn the_list_of_a_watch_that_was_ended_makes_nobody_follow() {
+fn the_list_of_a_watch_that_was_ended_makes_nobody_follow() {
     let world = &mut settled();
     let judge = (1..8).find(|n| !world.hosts[*n].follows.contains("node1")).unwrap();
     let view = Some(world.sessions["node1"].clone());

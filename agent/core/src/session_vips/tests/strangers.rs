@@ -44,7 +44,7 @@ fn contested(world: &World, holder: usize, v: u8) -> usize {
 }
 
 #[test]
-pub(super) fn strangers_that_claim_all_vips_cost_a_few_rounds() {
+fn strangers_that_claim_all_vips_cost_a_few_rounds() {
     let (mut world, holder, mine) = settled();
     let calls = world.hosts[holder].calls;
     world.run(ms(16_000));
@@ -59,7 +59,7 @@ pub(super) fn strangers_that_claim_all_vips_cost_a_few_rounds() {
 }
 
 #[test]
-pub(super) fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
+fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine, 10);
     world.run(ms(20_000));
@@ -73,7 +73,7 @@ pub(super) fn after_a_while_without_claims_a_stranger_is_answered_at_once() {
 }
 
 #[test]
-pub(super) fn a_node_is_answered_at_once_whatever_strangers_claim() {
+fn a_node_is_answered_at_once_whatever_strangers_claim() {
     let (mut world, holder, mine) = settled();
     let node = world.hosts[1 - holder].mac;
     storm(&mut world, holder, &mine, 10);
@@ -98,7 +98,7 @@ pub(super) fn a_node_is_answered_at_once_whatever_strangers_claim() {
 }
 
 #[test]
-pub(super) fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
+fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
     for claims in [&[9][..], &[9, 8], &[8, 9]] {
         let (mut world, holder, mine) = settled();
         storm(&mut world, holder, &mine[1..], 10);
@@ -120,7 +120,7 @@ pub(super) fn a_stranger_that_turns_out_to_be_a_node_is_answered_at_once() {
 }
 
 #[test]
-pub(super) fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to() {
+fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_yielded_to() {
     let (mut world, holder, mine) = settled();
     world.reads_refused = true;
     claim(&mut world, holder, mine[0], stranger(9));
@@ -134,7 +134,7 @@ pub(super) fn a_stranger_that_turns_out_to_be_a_node_while_the_api_is_asked_is_y
 }
 
 #[test]
-pub(super) fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
+fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_session() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine[2..], 10);
     world.set_api(holder, Api::Hanging);
@@ -151,7 +151,7 @@ pub(super) fn a_stranger_does_not_wait_while_this_node_is_not_sure_of_its_sessio
 }
 
 #[test]
-pub(super) fn a_stranger_that_waits_while_the_session_lapses_is_heard_again() {
+fn a_stranger_that_waits_while_the_session_lapses_is_heard_again() {
     let (mut world, holder, mine) = settled();
     storm(&mut world, holder, &mine[1..], 5);
     world.set_api_everywhere(Api::Refused);
@@ -207,7 +207,7 @@ pub(super) fn who_has_yielded_to_a_node_without_the_api_yields_to_strangers_too(
 
 /// An API that refuses calls is not asked again for each claim.
 #[test]
-pub(super) fn claims_while_the_api_refuses_calls_cost_a_few_renewals() {
+fn claims_while_the_api_refuses_calls_cost_a_few_renewals() {
     let (mut world, holder, mine) = settled();
     world.set_api_everywhere(Api::Refused);
     world.hosts[holder].group = 1;

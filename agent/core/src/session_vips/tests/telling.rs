@@ -40,7 +40,7 @@ fn crash_until_ended(world: &mut World, n: usize) -> usize {
 }
 
 #[test]
-pub(super) fn a_planned_end_is_told() {
+fn a_planned_end_is_told() {
     for n in 0..5 {
         let world = &mut two_segments(5, 12, 10);
         let name = world.hosts[n].name.clone();
@@ -72,13 +72,13 @@ pub(super) fn an_end_is_told_though_the_node_that_wrote_it_dies() {
 }
 
 #[test]
-pub(super) fn an_end_is_told_though_the_answer_to_its_write_is_lost() {
+fn an_end_is_told_though_the_answer_to_its_write_is_lost() {
     told_though(|world, ender| world.hosts[ender].loses_end = true);
 }
 
 /// As with a node selector that admits two nodes: the one that dies, and one that is no judge of it.
 #[test]
-pub(super) fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
+fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
     let mut seen = 0;
     for (n, other) in (0..5).flat_map(|n| (0..5).map(move |other| (n, other))).filter(|(n, other)| n != other) {
         let world = &mut two_segments(5, 12, 0);
@@ -108,14 +108,14 @@ pub(super) fn a_node_that_is_no_judge_hears_of_the_end_and_takes() {
 }
 
 /// The session of a node that is not among the hosts.
-fn session_of(node: &str, like: &View) -> View {
+pub(super) fn session_of(node: &str, like: &View) -> View {
     let record = Record { holder: node.into(), ..like.record.clone() };
     View { node: node.into(), record, ..like.clone() }
 }
 
 /// All nodes list at once, because their API server was restarted, and find that a member object has no Lease.
 #[test]
-pub(super) fn not_all_nodes_end_a_member_object_without_a_lease() {
+fn not_all_nodes_end_a_member_object_without_a_lease() {
     let world = &mut World::settled(12, 10, &Rules::default());
     let since = world.now;
     world.store_member(View { uid: "of old".into(), ..session_of("gone", &world.sessions["node1"].clone()) });
@@ -188,7 +188,7 @@ pub(super) fn a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_l
 
 /// Many nodes have marked their Leases and may not write their member objects: the new image came before its manifests, or a quota is full.
 #[test]
-pub(super) fn who_may_not_write_member_objects_tries_seldom_for_others() {
+fn who_may_not_write_member_objects_tries_seldom_for_others() {
     for failure in [Failure::Refused, Failure::Away] {
         let world = &mut World::new(30, &Rules::default());
         world.publish_refused = Some(failure);
@@ -225,7 +225,7 @@ pub(super) fn who_may_not_write_member_objects_tries_seldom_for_others() {
 /// A list has shown a session that nobody was told of. Then somebody deletes its Lease. The watch of the Lease begins after that, and
 /// while a list is under way that was made before.
 #[test]
-pub(super) fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
+fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
     let mut seen = 0;
     for n in 1..8 {
         let world = &mut World::settled(8, 0, &Rules::default());
@@ -257,7 +257,7 @@ pub(super) fn a_lease_that_is_not_there_when_its_watch_begins_is_listed_anew() {
 
 /// A node dies, and somebody deletes its Lease and its member object together.
 #[test]
-pub(super) fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
+fn a_lease_and_its_member_object_that_are_deleted_together_end_the_session() {
     let mut seen = 0;
     for witness in [true, false] {
         for other in 1..12 {
@@ -296,7 +296,7 @@ pub(super) fn a_lease_and_its_member_object_that_are_deleted_together_end_the_se
 
 /// An agent of before is back on a node whose Lease was marked for a moment: its renewals are seen again. Then it dies.
 #[test]
-pub(super) fn a_lease_that_is_without_a_member_object_again_is_judged() {
+fn a_lease_that_is_without_a_member_object_again_is_judged() {
     let world = &mut World::settled(8, 0, &Rules::default());
     let like = session_of("old", &world.sessions["node1"].clone());
     let before = View { published: false, ..world.store("old".into(), None, like.record, like.declared, None) };
@@ -325,7 +325,7 @@ pub(super) fn a_lease_that_is_without_a_member_object_again_is_judged() {
 /// A judge found by a list that the member object was wrong, and its write was refused. Before it tries again, the Lease changes, and the
 /// member object with it; the judge's watch of the Lease is behind.
 #[test]
-pub(super) fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
+fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
     let world = &mut World::settled(8, 0, &Rules::default());
     world.run(ms(40_000));
     world.hosts[0].running = false;
@@ -348,7 +348,7 @@ pub(super) fn a_list_says_nothing_about_a_member_object_that_came_after_it() {
 
 /// All nodes know that a Lease is gone. Then somebody puts its member object back, and another node starts.
 #[test]
-pub(super) fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
+fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
     let world = &mut World::settled(8, 0, &Rules::default());
     let old = world.members["node1"].copy.clone();
     world.crash(0);
@@ -369,7 +369,7 @@ pub(super) fn a_member_object_of_a_lease_that_is_known_to_be_gone_ends() {
 
 /// Somebody deletes the member object of a node that has just died, before it says that the session has ended.
 #[test]
-pub(super) fn an_end_is_told_though_the_member_object_was_deleted() {
+fn an_end_is_told_though_the_member_object_was_deleted() {
     for n in 0..5 {
         let world = &mut two_segments(5, 12, 30);
         let since = world.now;
@@ -388,7 +388,7 @@ pub(super) fn an_end_is_told_though_the_member_object_was_deleted() {
 
 /// A renewal tells that the holder lives, though this node is no judge of its session.
 #[test]
-pub(super) fn who_carries_a_vip_provisionally_follows_the_lease_of_its_holder() {
+fn who_carries_a_vip_provisionally_follows_the_lease_of_its_holder() {
     let world = &mut World::settled(8, 20, &Rules::default());
     let holder = busiest(world);
     let name = world.hosts[holder].name.clone();
