@@ -7,7 +7,7 @@ use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
 use crate::placement::Demand;
 use crate::rules::Rules;
-use crate::session_vips::Report;
+use crate::session_vips::{Event, Report};
 
 fn carried_by(world: &World, node: usize, vips: u8) -> Vec<u8> {
     (0..vips).filter(|v| world.carriers(vip(*v)) == [node]).collect()
@@ -71,6 +71,24 @@ fn a_dead_agent_on_a_living_node_is_noticed_as_soon_as_its_fence_ends() {
         assert!(world.worst(30, since, |n| n == 0) < ms(450), "{wait}: {:?}", world.worst(30, since, |n| n == 0));
         assert!(world.worst(30, since, |n| n > 1).is_zero());
         assert_eq!(ends(world), 1);
+    }
+}
+
+/// Two interfaces of a node have one MAC address, and the second one came back while the watchers did not see the API: the node is
+/// heard where it declares nothing.
+#[test]
+fn a_node_that_is_heard_on_another_interface_is_not_ended() {
+    for heard in [true, false] {
+        let world = &mut World::settled(3, 6, &Rules::default());
+        let (address, mac) = (world.hosts[1].address, world.hosts[1].mac);
+        world.crash(1);
+        for _ in 0..40 {
+            world.run(ms(50));
+            for n in [0, 2].into_iter().filter(|_| heard) {
+                world.tell(n, Event::Heard { interface: 9, address, mac });
+            }
+        }
+        assert_eq!(ends(world), usize::from(!heard));
     }
 }
 
