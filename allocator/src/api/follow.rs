@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::client::Client;
 use super::error::ApiError;
+use super::next_page::next_page;
 use super::resource::Resource;
 
 /// Objects a page; fewer if they are so large that the answer would be too long.
@@ -190,36 +191,59 @@ impl<O: Observe> Following<O> {
         let follow = &self.follow;
         // The objects may be smaller now.
         self.page = PAGE.min(self.page.saturating_mul(2));
-        let (path, filter) = follow.place(version);
-        let mut next = String::new();
+        let place = follow.place(version);
+        let (mut first, mut page) = (true, self.page_at(&place, "").await);
         loop {
-            // Without a `resourceVersion`: the newest state of etcd's majority; all pages show the same moment.
-            let query = if next.is_empty() { String::new() } else { format!("&continue={}", encoded(&next)) };
-            let call =
-                Call::read(Verb::List, follow.resource.plural(), format!("{path}?limit={}{filter}{query}", self.page));
-            let bytes = match follow.client.call(&call, follow.deadline, &follow.observe).await {
+            let bytes = match page {
                 Ok(bytes) => bytes,
-                Err(ApiError::Status { code: 404, .. }) => return End::Missing,
-                Err(ApiError::Status { code: 410, .. }) => return End::Relist,
-                Err(ApiError::TooLong(_)) if self.page > 1 => {
-                    self.page /= 2;
-                    continue;
-                }
-                Err(error) => return End::Failed(error, None),
+                Err(end) => return end,
             };
+            let after = next_page(&bytes);
             let (reply, turned) = oneshot::channel();
             let (asked, epoch) = (self.asked, self.epoch);
-            let page = What::Page { version, bytes, first: next.is_empty(), asked, epoch, reply };
-            if !follow.tell(page).await {
+            if !self.follow.tell(What::Page { version, bytes, first, asked, epoch, reply }).await {
                 return End::Closed;
             }
-            let Ok(turned) = turned.await else {
+            // The API server makes the next page while this one is read.
+            let ahead = async {
+                match &after {
+                    Some(next) => Some(self.page_at(&place, next).await),
+                    None => None,
+                }
+            };
+            let (turned, ahead) = tokio::join!(turned, ahead);
+            let Ok(turned) = turned else {
                 return End::Failed(ApiError::Lost("the list cannot be read".into()), None);
             };
             if turned.next.is_empty() {
                 return End::Resume(turned.version);
             }
-            next = turned.next;
+            page = match ahead.filter(|_| after.as_ref() == Some(&turned.next)) {
+                Some(page) => page,
+                None => self.page_at(&place, &turned.next).await,
+            };
+            first = false;
+        }
+    }
+
+    /// The page at a token; an empty one: the first page. Errors: how the list ends.
+    async fn page_at(&mut self, (path, filter): &(String, String), token: &str) -> Result<Bytes, End<ApiError>> {
+        let follow = &self.follow;
+        // Without a `resourceVersion`: the newest state of etcd's majority; all pages show the same moment.
+        let query = if token.is_empty() { String::new() } else { format!("&continue={}", encoded(token)) };
+        loop {
+            let path = format!("{path}?limit={}{filter}{query}", self.page);
+            let call = Call::read(Verb::List, follow.resource.plural(), path);
+            return match follow.client.call(&call, follow.deadline, &follow.observe).await {
+                Ok(bytes) => Ok(bytes),
+                Err(ApiError::Status { code: 404, .. }) => Err(End::Missing),
+                Err(ApiError::Status { code: 410, .. }) => Err(End::Relist),
+                Err(ApiError::TooLong(_)) if self.page > 1 => {
+                    self.page /= 2;
+                    continue;
+                }
+                Err(error) => Err(End::Failed(error, None)),
+            };
         }
     }
 
@@ -469,6 +493,47 @@ mod tests {
         }
         assert_eq!(server.await.unwrap(), [1000, 500, 250, 250]);
         assert!(longest < 16 << 20, "{longest}");
+        following.abort();
+    }
+
+    /// Answers a list in two pages. Tells of each page that was asked for.
+    async fn serve_pages(listener: TcpListener, asked: mpsc::Sender<()>) {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let mut request = [0; 8192];
+        loop {
+            let length = tcp.read(&mut request).await.unwrap();
+            let next = if String::from_utf8_lossy(&request[..length]).contains("&continue=more") { "" } else { "more" };
+            asked.send(()).await.unwrap();
+            let page = format!(r#"{{"items":[],"metadata":{{"continue":"{next}","resourceVersion":"100"}}}}"#);
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+            tcp.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_page_is_asked_for_while_a_page_is_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = client(&listener, "pages").await;
+        let (tell, mut news) = mpsc::channel(8);
+        let (_asks, no_lists) = mpsc::channel(1);
+        let (ask, mut asked) = mpsc::channel(8);
+        let resource = Resource::Claims;
+        let follow =
+            Follow { client, resource, only: None, deadline: LONG, tell, asks: no_lists, relist: None, observe: () };
+        let following = tokio::spawn(follow.run());
+        let server = tokio::spawn(serve_pages(listener, ask));
+        for next in ["more", ""] {
+            let fed = tokio::time::timeout(LONG, news.recv()).await.expect("no news").unwrap();
+            let What::Page { reply, first, .. } = fed.what else { panic!("{fed:?}") };
+            assert_eq!(first, !next.is_empty());
+            if first {
+                for _ in 0..2 {
+                    tokio::time::timeout(LONG, asked.recv()).await.expect("not asked for").unwrap();
+                }
+            }
+            reply.send(Turned { next: next.into(), version: "100".into() }).unwrap();
+        }
+        server.abort();
         following.abort();
     }
 

@@ -3,6 +3,7 @@
 mod client;
 mod error;
 mod follow;
+mod next_page;
 mod resource;
 
 pub use client::Client;

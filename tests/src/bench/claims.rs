@@ -374,7 +374,7 @@ pub(super) async fn grown(order: &Order) -> Result<Vec<Figure>> {
     let begin = Instant::now();
     let allocator = rig.allocators.spawn("allocator-again", &["--leader-election=false"])?;
     rig.run("one-by-one", 1, 1, &[]).await?;
-    let first = begin.elapsed();
+    let (first, busy) = (begin.elapsed(), cpu(&allocator)?);
     let many = rig.run("claims", SAMPLE, workers, &[]).await?;
     let alone = rig.run("one-by-one", ALONE, 1, &[]).await?;
     let size = resident(allocator.process())?;
@@ -385,6 +385,7 @@ pub(super) async fn grown(order: &Order) -> Result<Vec<Figure>> {
         one("claims-growth", "", many.rate / few.rate)?.at_least(Statistic::Median, 0.9),
         one("claims-grown-latency", "ms", alone.p50)?,
         one("claims-start", "ms", first.as_secs_f64() * 1_000.0)?.goal(Statistic::Max, 5_000.0),
+        one("claims-start-cpu", "ms", busy * 1_000.0)?,
         one("claims-start-floor", "ms", listed.p50)?,
         one("claims-grown-rss", "MB", size)?.goal(Statistic::Max, 100.0),
     ])
