@@ -81,6 +81,8 @@ pub enum Bug {
     LeavesUntold,
     /// Who judges a session is chosen anew when it has ended, by links that it has no longer.
     ChoosesJudgesAnew,
+    /// The judges of a session are the nodes that share most of its segments, and they alone.
+    JudgesNearbyOnly,
     /// A node that follows a Lease no longer does not take in what the member object says.
     ForgetsWhatWasTold,
     /// What is unclear about a session is never asked.

@@ -14,7 +14,7 @@ use crate::time::Time;
 const LOOK_LONGER: Duration = Duration::from_secs(5);
 
 /// All agents see the API come back at the same moment. Those with nothing to take list the sessions within this time.
-const SPREAD: Duration = Duration::from_secs(30);
+pub(super) const SPREAD: Duration = Duration::from_secs(30);
 
 /// The API, as far as this node's calls tell. `away` and `back` may both be there: the API was back, and before all was
 /// known anew it fell silent again.
@@ -35,6 +35,13 @@ pub(super) fn spread(node: &str) -> Duration {
 }
 
 impl SessionVips {
+    /// How long this node waits with a call that all nodes make for the same reason. The more nodes there are, the longer: 1,000 of them
+    /// take [`SPREAD`].
+    pub(super) fn apart(&self) -> Duration {
+        let nodes = u32::try_from(self.sessions.live().count().min(1_000)).unwrap_or(1_000);
+        spread(&self.rules.node) * nodes / 1_000
+    }
+
     /// Whether any VIP waits for this node to know all sessions.
     pub(super) fn is_any_unsettled(&self) -> bool {
         let unsettled = |vip: &Vip| vip.demand.is_none() || vip.hold.is_some_and(|hold| hold.basis != Basis::Recorded);

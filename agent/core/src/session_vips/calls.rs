@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::api::spread;
+use super::api::{SPREAD, spread};
 use super::pace::Pace;
 use super::vip::Vip;
 use super::{Call, Output, SessionVips};
@@ -28,6 +28,10 @@ pub(super) struct Calls {
     pub(super) next_end: Time,
     /// Records are not read before.
     pub(super) next_read: Time,
+    /// A watch has broken, and all sessions are to be listed then.
+    pub(super) after_loss: Option<Time>,
+    /// The next such list is made no sooner.
+    pub(super) next_after_loss: Time,
     /// No other node's session expires sooner, as far as that was looked at.
     pub(super) first_expiry: Time,
     /// Ends of other sessions that are being written.
@@ -112,8 +116,19 @@ impl SessionVips {
             Some(back) => stale.min(back + spread(&self.rules.node)).max(self.calls.next_list),
             None => stale.max(self.calls.next_list),
         };
-        if self.due(wanted) {
+        let after_loss = self.calls.after_loss.filter(|_| self.api.away.is_none());
+        if self.due(after_loss.map_or(wanted, |at| wanted.min(at.max(self.calls.next_list)))) {
             self.list_sessions();
+        }
+    }
+
+    /// A watch has broken: its API server may be away, or set back. When an API server ends, the watches of many nodes break together, and
+    /// while an API server cannot list, they break again and again.
+    pub(super) fn list_after_loss(&mut self) {
+        if self.calls.after_loss.is_none() {
+            let at = (self.step.at.now + self.apart()).max(self.calls.next_after_loss);
+            (self.calls.after_loss, self.calls.next_after_loss) = (Some(at), at + SPREAD);
+            self.step.again = true;
         }
     }
 
@@ -121,6 +136,7 @@ impl SessionVips {
         if self.calls.listing.is_some() {
             return;
         }
+        self.calls.after_loss = None;
         let (id, within, now) = (self.step.new_id(), self.rules.retry_period, self.step.at.now);
         self.calls.listing = Some(Listing { id, sent: now, fails_at: now + within + MARGIN });
         self.step.out.push(Output::Call(Call::ReadSessions { id, within }));

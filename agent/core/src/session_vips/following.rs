@@ -1,8 +1,8 @@
 //! The sessions whose Leases this node follows by name. Renewals of the others are not shown to it: what changes else is on the member
 //! objects, which all nodes watch.
 //!
-//! Two other nodes follow each Lease, the first in an order that all nodes compute alike. They alone see that it is not renewed, and end
-//! the session when it has expired.
+//! Two other nodes follow each Lease, its judges, which all nodes compute alike. They alone see that it is not renewed, and end the
+//! session when it has expired.
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,6 @@ use super::{Call, Output, SessionVips};
 use crate::placement::mix;
 use crate::planted::planted;
 use crate::session::{Link, Peer, View};
-
-/// How many nodes judge whether a session has expired.
-const JUDGES: usize = 2;
 
 /// What was asked for.
 #[derive(Debug, Default)]
@@ -60,17 +57,32 @@ impl SessionVips {
         std::iter::once(me.clone()).chain(judged.map(|(node, _)| node.to_owned())).chain(holders).collect()
     }
 
-    /// How many others come before this node as judges of a session: those that share more of its segments see more of it. None: so many
-    /// that this node is no judge. A session that has ended has the same judges as before: they tell of its end.
+    /// How many others come before this node as judges of a session. The first judge is a node that shares most of its segments: that
+    /// sees most of it. The second is the next node on a ring of all nodes, whatever its segments: nodes that die together may have
+    /// their segments to themselves, as in a rack, and one of them has a judge outside. None: this node is no judge. A session that has
+    /// ended has the same judges as before: they tell of its end.
     pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
-        let of = self.sessions.get(node)?;
+        let (of, me) = (self.sessions.get(node)?, self.sessions.get(&self.rules.node)?);
         let links = of.view.declared().map_or(&[][..], |declared| &declared.links);
         let links = if planted!(ChoosesJudgesAnew) { of.view.links() } else { links };
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
         let key = |peer: &Peer| (links.iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
-        let mine = key(self.sessions.get(&self.rules.node)?);
-        let others = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
-        let before = others.filter(|(_, peer)| key(peer) > mine).take(JUDGES).count();
-        (before < JUDGES).then(|| u32::try_from(before).unwrap_or(u32::MAX))
+        let distance = |peer: &Peer| peer.seed.wrapping_sub(of.seed);
+        let others = || {
+            let live = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
+            live.map(|(_, peer)| peer)
+        };
+        let is_next = |peer: &Peer| {
+            let nearer = |other: &Peer| distance(other) < distance(peer);
+            !nearer(me) && !others().any(nearer)
+        };
+        let mine = key(me);
+        let before: Vec<&Peer> = others().filter(|peer| key(peer) > mine).take(2).collect();
+        match before[..] {
+            [] => Some(0),
+            [first] if is_next(first) || planted!(JudgesNearbyOnly) => Some(1),
+            _ if is_next(me) && !planted!(JudgesNearbyOnly) => Some(1),
+            _ => None,
+        }
     }
 }

@@ -81,10 +81,7 @@ impl SessionVips {
             },
             // While the API is away the watch breaks again and again, and lists are tried anyway.
             Input::WatchLost if self.api.away.is_some() => {}
-            Input::WatchLost => {
-                self.calls.next_list = self.step.at.now;
-                self.list_sessions();
-            }
+            Input::WatchLost => self.list_after_loss(),
             Input::Address { listed, address, view } => self.address_watched(address, view, listed),
             Input::Addresses { id, result } => self.read_addresses(id, result),
             Input::WroteSession { id, result } => self.session_written(id, result),

@@ -29,19 +29,25 @@ impl SessionVips {
         }
     }
 
+    /// The next renewal tells it. It comes sooner where there are few nodes: what one of them has to tell, all may have to, as when a VIP
+    /// asks for a label that all have.
     fn tell_standing(&mut self) {
         self.own.redeclare = true;
-        self.own.calls.next_write = self.step.at.now.max(self.own.calls.next_try);
+        let soon = (self.step.at.now + self.apart()).max(self.own.calls.next_try);
+        self.own.calls.next_write = soon.min(self.own.calls.next_write.max(self.own.calls.next_try));
         self.step.again = true;
     }
 
-    /// Those of the own labels that any VIP's selector asks for.
+    /// Those of the own labels that any VIP's selector asks for. What this session has told once stays: the last VIP that asks for a label
+    /// may come again, and each time all nodes would have to tell all.
     pub(super) fn labels_asked_for(&self) -> Labels {
         if self.node.labels.is_empty() {
             return Labels::new();
         }
         let selectors = self.vips.values().filter_map(|vip| vip.demand.as_ref()?.selector.as_deref());
-        let keys = selectors.flat_map(Selector::keys);
+        let own = self.sessions.get(&self.rules.node).filter(|_| self.own.tenure.is_some());
+        let told = own.into_iter().flat_map(|own| own.view.labels().keys()).map(String::as_str);
+        let keys = selectors.flat_map(Selector::keys).chain(told);
         keys.filter_map(|key| self.node.labels.get_key_value(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 

@@ -121,12 +121,18 @@ impl SessionVips {
         };
         let me = self.sessions.get(&self.rules.node)?;
         let mine = key(me)?;
-        let others = self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node);
-        let before: Vec<&Peer> =
-            others.map(|(_, peer)| peer).filter(|peer| key(peer).is_some_and(|other| other > mine)).collect();
-        let on = |link: &Link| before.iter().filter(|peer| shares(peer, link)).take(many).count();
-        let fewest = of.view.links().iter().filter(|link| shares(me, link)).map(on).min()?;
-        (fewest < many).then(|| u32::try_from(fewest).unwrap_or(u32::MAX))
+        let here: Vec<&Link> = of.view.links().iter().filter(|link| shares(me, link)).collect();
+        let mut before = vec![0; here.len()];
+        // The search ends early: otherwise each change of a session would cost each node a comparison of all nodes with all.
+        for (_, peer) in self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node) {
+            if key(peer).is_some_and(|other| other > mine) {
+                before.iter_mut().zip(&here).for_each(|(count, link)| *count += usize::from(shares(peer, link)));
+                if before.iter().all(|count| *count >= many) {
+                    return None;
+                }
+            }
+        }
+        before.into_iter().min().map(|fewest| u32::try_from(fewest).unwrap_or(u32::MAX))
     }
 }
 

@@ -50,6 +50,11 @@ fn a_vip_goes_to_a_node_with_the_labels_that_it_asks_for() {
     assert_eq!(world.carriers(vip(0)), [labelled]);
     assert!(world.time_with(vip(0), since, |n| n == 0).is_zero());
     assert_eq!(labels(world), [("edge".to_owned(), String::new())].into());
+    // No VIP asks for it any more: the session goes on telling it, so that nobody has to tell anything when one does again.
+    world.demand(&Demand::of(vip(0)));
+    world.run(ms(10_000));
+    assert_eq!(labels(world), [("edge".to_owned(), String::new())].into());
+    world.demand(&Demand { selector: Some(Arc::new(Selector::of("edge"))), ..Demand::of(vip(0)) });
     // No node has the label any more: the VIP stays.
     node_says(world, labelled, Standing::default(), "inner");
     world.run(ms(10_000));

@@ -39,6 +39,50 @@ fn crash_until_ended(world: &mut World, n: usize) -> usize {
     panic!("nobody ended the session of {name}");
 }
 
+/// All nodes of a rack die, and none of the others shares a segment with them. Each end takes one session's duration more, at most.
+#[test]
+pub(super) fn nodes_that_die_together_on_a_segment_of_their_own_are_ended() {
+    for here in 2..6 {
+        let world = &mut two_segments(here, 12, 20);
+        let since = world.now;
+        (0..usize::from(here)).for_each(|n| world.crash(n));
+        world.run(ms(30_000) + Rules::default().lease_duration * u32::from(here));
+        let dead = world.hosts[..usize::from(here)].iter().map(|host| &host.name);
+        for name in dead {
+            assert!(!world.sessions[name].is_live(), "{name} of {here}");
+            assert!(!world.members[name].copy.is_live(), "{name} of {here}");
+        }
+        world.each_is_carried(20);
+        assert!(world.worst(20, since, |n| n > 1).is_zero());
+    }
+}
+
+/// An API server ends, and the watches of all nodes break together; then it cannot list for a while, and they break again and again.
+#[test]
+fn broken_watches_make_few_lists_and_not_together() {
+    for nodes in [3, 200] {
+        let world = &mut World::settled(nodes, 0, &Rules::default());
+        world.run(ms(20_000));
+        let since = world.now;
+        for _ in 0..120 {
+            for n in 0..usize::from(nodes) {
+                world.tell(n, Event::Input(Input::WatchLost));
+            }
+            world.run(ms(500));
+        }
+        for host in &world.hosts {
+            let lists = host.lists.iter().filter(|at| **at >= since).count();
+            assert!((2..=3).contains(&lists), "{lists} lists of {} in a minute", host.name);
+        }
+        let mut first: Vec<_> =
+            world.hosts.iter().map(|h| h.lists.iter().find(|at| **at >= since).unwrap().since(since)).collect();
+        first.sort();
+        let (first, last) = (first[0], first[first.len() - 1]);
+        let wide = ms(30) * u32::from(nodes);
+        assert!(last <= wide && (nodes == 3 || last - first > wide / 2), "{nodes}: from {first:?} to {last:?}");
+    }
+}
+
 #[test]
 fn a_planned_end_is_told() {
     for n in 0..5 {
