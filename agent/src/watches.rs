@@ -2,6 +2,7 @@
 
 mod lost;
 mod slices;
+mod unpublished;
 
 pub use lost::{Lost, Name};
 
@@ -26,6 +27,7 @@ use crate::api::{ApiError, Limits, Servers};
 use crate::catalog::{Change, Seen};
 use crate::core::session_vips::Input;
 use slices::{SLICES, Services, follow_slices};
+use unpublished::follow_unpublished;
 
 /// The time limit of each list and each opening of a watch.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -234,25 +236,6 @@ async fn tell(told: mpsc::Sender<Message>, name: Name, news: Result<Option<Input
         Err(error) => Message::Watch { name, wrong: Some(error.to_string()) },
     };
     told.send(message).await.is_ok()
-}
-
-/// The sessions whose nodes have no member object: their agents are of before.
-async fn follow_unpublished(follow: Follow, told: mpsc::Sender<Message>) {
-    follow
-        .run(move |followed: Followed<Raw>| {
-            let news = match followed {
-                Followed::Listed(all) => {
-                    let result = Ok(all.iter().filter_map(sessions::view).collect());
-                    Ok(Some(Input::Sessions { id: None, result }))
-                }
-                Followed::Applied(raw) => Ok(sessions::view(&raw).map(Input::Session)),
-                Followed::Deleted(raw) => Ok(sessions::view(&raw).map(|view| Input::NotUnpublished(view.node))),
-                Followed::Alive => Ok(None),
-                Followed::Lost(error) => Err(error),
-            };
-            tell(told.clone(), (SESSIONS, 0), news).boxed()
-        })
-        .await;
 }
 
 async fn follow_members(follow: Follow, told: mpsc::Sender<Message>) {

@@ -13,6 +13,11 @@ use crate::placement::mix;
 use crate::planted::planted;
 use crate::session::{Link, Peer, View};
 
+/// How many nodes judge whether a session has expired, of those that share most of its segments.
+const JUDGES: usize = 2;
+/// With more nodes than this on the same segments, the others do not die all but one.
+const FEW: usize = 64;
+
 /// What was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Following {
@@ -57,32 +62,30 @@ impl SessionVips {
         std::iter::once(me.clone()).chain(judged.map(|(node, _)| node.to_owned())).chain(holders).collect()
     }
 
-    /// How many others come before this node as judges of a session. The first judge is a node that shares most of its segments: that
-    /// sees most of it. The second is the next node on a ring of all nodes, whatever its segments: nodes that die together may have
-    /// their segments to themselves, as in a rack, and one of them has a judge outside. None: this node is no judge. A session that has
-    /// ended has the same judges as before: they tell of its end.
+    /// How many others come before this node as judges of a session. The first two are nodes that share most of its segments: they see
+    /// most of it, and mostly they watch it, too. The third is the next node on a ring of all nodes, whatever its segments: nodes that
+    /// die together may have segments to themselves, as in a rack, and one of them has a judge outside. Where there are many nodes and
+    /// all share the same segments there is no third: two nodes at least would have to survive all others. None: this node is no judge.
+    /// A session that has ended has the same judges as before: they tell of its end.
     pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
         let (of, me) = (self.sessions.get(node)?, self.sessions.get(&self.rules.node)?);
         let links = of.view.declared().map_or(&[][..], |declared| &declared.links);
         let links = if planted!(ChoosesJudgesAnew) { of.view.links() } else { links };
         let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
-        let key = |peer: &Peer| (links.iter().filter(|link| shares(peer, link)).count(), mix(of.seed, peer.seed));
-        let distance = |peer: &Peer| peer.seed.wrapping_sub(of.seed);
+        let count = |peer: &Peer| links.iter().filter(|link| shares(peer, link)).count();
+        let key = |peer: &Peer| (count(peer), mix(of.seed, peer.seed));
         let others = || {
             let live = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
             live.map(|(_, peer)| peer)
         };
-        let is_next = |peer: &Peer| {
-            let nearer = |other: &Peer| distance(other) < distance(peer);
-            !nearer(me) && !others().any(nearer)
-        };
         let mine = key(me);
-        let before: Vec<&Peer> = others().filter(|peer| key(peer) > mine).take(2).collect();
-        match before[..] {
-            [] => Some(0),
-            [first] if is_next(first) || planted!(JudgesNearbyOnly) => Some(1),
-            _ if is_next(me) && !planted!(JudgesNearbyOnly) => Some(1),
-            _ => None,
+        let before: Vec<&Peer> = others().filter(|peer| key(peer) > mine).take(JUDGES).collect();
+        if before.len() < JUDGES {
+            return u32::try_from(before.len()).ok();
         }
+        let distance = |peer: &Peer| peer.seed.wrapping_sub(of.seed);
+        let is_next = !others().any(|other| distance(other) < distance(me));
+        let is_needed = || others().nth(FEW).is_none() || others().any(|other| count(other) != mine.0);
+        (is_next && is_needed() && !planted!(JudgesNearbyOnly)).then_some(2)
     }
 }

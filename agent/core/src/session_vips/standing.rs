@@ -1,6 +1,8 @@
 //! What Kubernetes says of a node, and its labels. A node watches its own Node alone, and its session tells others what they need to
 //! know of it: so a node is not told of the heartbeats of all others' Nodes.
 
+use std::time::Duration;
+
 use super::SessionVips;
 use crate::placement::{Demand, Labels, Selector};
 use crate::session::{Peer, Standing};
@@ -10,8 +12,11 @@ impl SessionVips {
     pub(super) fn node_shown(&mut self, standing: Standing, labels: Labels) {
         let before = (self.node.standing.unwrap_or_default(), self.labels_asked_for());
         (self.node.standing, self.node.labels) = (Some(standing), labels);
-        if before != (standing, self.labels_asked_for()) {
-            self.tell_standing();
+        if before.1 != self.labels_asked_for() {
+            self.tell_within(Duration::ZERO);
+        } else if before.0 != standing {
+            // It only ranks, and all nodes may have it to tell at one moment: when their kubelets do not reach the API server.
+            self.tell_within(self.apart());
         }
         if self.vips.values().any(|vip| vip.demand.as_ref().is_some_and(|demand| demand.selector.is_some())) {
             self.all_dirty();
@@ -24,17 +29,17 @@ impl SessionVips {
         let told = self.sessions.get(&self.rules.node).map(|own| own.view.labels());
         let is_news =
             |key: &str| self.node.labels.contains_key(key) && !told.is_some_and(|told| told.contains_key(key));
+        // At once: until all nodes have told, the VIP is placed by half of the labels.
         if selector.keys().any(is_news) {
-            self.tell_standing();
+            self.tell_within(Duration::ZERO);
         }
     }
 
-    /// The next renewal tells it. It comes sooner where there are few nodes: what one of them has to tell, all may have to, as when a VIP
-    /// asks for a label that all have.
-    fn tell_standing(&mut self) {
+    /// The next renewal tells it, or a write of its own that is due sooner.
+    fn tell_within(&mut self, time: Duration) {
         self.own.redeclare = true;
-        let soon = (self.step.at.now + self.apart()).max(self.own.calls.next_try);
-        self.own.calls.next_write = soon.min(self.own.calls.next_write.max(self.own.calls.next_try));
+        let calls = &mut self.own.calls;
+        calls.next_write = (self.step.at.now + time).min(calls.next_write).max(calls.next_try);
         self.step.again = true;
     }
 

@@ -128,15 +128,11 @@ impl Watch {
         !self.views.is_empty() && self.views.iter().all(|v| v.witness.is_free())
     }
 
-    /// The node was heard on an interface where it declares none: its own has just come back, and who was cut off from the API
-    /// does not know. It lives, whatever it did not answer on the segments where it is watched. Answers whether it was heard so.
-    fn heard_elsewhere(&mut self, now: Time, index: u32, mac: Mac) -> bool {
-        let is = self.views.iter().all(|v| v.index != index) && self.views.iter().any(|v| v.is_from_it(mac));
-        if is {
-            self.silent_since = None;
-            self.views.iter_mut().for_each(|v| v.forget(now));
-        }
-        is
+    /// The node was heard on an interface where it is not watched: its own has just come back, and who was cut off from the API does
+    /// not know. It lives, whatever it did not answer on the segments where it is watched.
+    fn heard_elsewhere(&mut self, now: Time) {
+        self.silent_since = None;
+        self.views.iter_mut().for_each(|v| v.forget(now));
     }
 }
 
@@ -269,7 +265,15 @@ impl SessionVips {
     pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
         let (now, mut peer) = (self.step.at.now, false);
         for (node, watch) in &mut self.watches {
-            peer |= watch.heard_elsewhere(now, index, mac);
+            if watch.views.iter().all(|v| v.index != index) {
+                let declared = self.sessions.get(node).and_then(|peer| peer.view.declared());
+                let is_its =
+                    declared.is_some_and(|declared| declared.links.iter().any(|link| link.macs.contains(&mac)));
+                if is_its || watch.views.iter().any(|v| v.is_from_it(mac)) {
+                    watch.heard_elsewhere(now);
+                    peer = true;
+                }
+            }
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 if !view.is_from_it(mac) && self.sessions.with_mac(mac).is_none_or(|owner| owner == node) {
                     if view.link.addresses.contains(&address) {

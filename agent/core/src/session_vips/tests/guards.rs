@@ -13,7 +13,7 @@ const GUARDS: [(Bug, fn()); 14] = [
     (Bug::TellsOthersWithoutApi, members::without_the_api_a_node_tries_to_write_its_own_member_object_alone),
     (Bug::LeavesDeletedUntold, members::a_member_object_without_a_lease_ends),
     (Bug::LeavesUntold, telling::a_session_that_only_a_list_has_shown_is_told_and_ends),
-    (Bug::ChoosesJudgesAnew, telling::an_end_is_told_though_the_node_that_wrote_it_dies),
+    (Bug::ChoosesJudgesAnew, telling::an_end_is_told_though_the_judge_of_another_segment_wrote_it_and_dies),
     (Bug::JudgesNearbyOnly, telling::nodes_that_die_together_on_a_segment_of_their_own_are_ended),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
     (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),

@@ -13,9 +13,13 @@ use crate::session::View;
 use crate::session_vips::{Event, Input};
 use crate::time::WallTime;
 
-/// The first `here` nodes have VIPs on their segment; the others are on another segment. The judges of a session are on its own.
+/// The first `here` nodes have VIPs on their segment; the others are on another segment. Two judges of a session are on its own.
 fn two_segments(here: u8, all: u8, vips: u8) -> World {
-    let mut world = World::new(all, &Rules::default());
+    on_two_segments(here, all, vips, &Rules::default())
+}
+
+fn on_two_segments(here: u8, all: u8, vips: u8, rules: &Rules) -> World {
+    let mut world = World::new(all, rules);
     for n in here..all {
         let host = &mut world.hosts[usize::from(n)];
         (host.address, host.group) = (IpAddr::V4(Ipv4Addr::new(198, 51, 100, n + 1)), 1);
@@ -113,6 +117,35 @@ fn told_though(happens: impl Fn(&mut World, usize)) {
 #[test]
 pub(super) fn an_end_is_told_though_the_node_that_wrote_it_dies() {
     told_though(World::crash);
+}
+
+/// Nobody watches. The first two judges are behind, so the third one writes the end. It dies, and the others are judges still.
+#[test]
+pub(super) fn an_end_is_told_though_the_judge_of_another_segment_wrote_it_and_dies() {
+    let mut seen = 0;
+    for n in 0..5 {
+        let rules = Rules { witness_interval: ms(0), ..Rules::default() };
+        let world = &mut on_two_segments(5, 12, 0, &rules);
+        let name = world.hosts[n].name.clone();
+        let judge = |world: &World, place: u32| {
+            let place_of = |host: usize| world.hosts[host].session_vips.judge_place(&name);
+            (0..12).find(|host| *host != n && place_of(*host) == Some(place))
+        };
+        let Some(third) = judge(world, 2) else { continue };
+        for place in 0..2 {
+            let host = judge(world, place).unwrap();
+            world.hosts[host].delay = ms(1_000);
+        }
+        if crash_until_ended(world, n) != third {
+            continue;
+        }
+        world.crash(third);
+        // Any node that happens to know tells the end within half a minute.
+        world.run(ms(5_000));
+        assert!(!world.members[&name].copy.is_live(), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 2, "{seen}");
 }
 
 #[test]
