@@ -128,6 +128,17 @@ fn label_of<'a>(series: &'a str, label: &str) -> Option<&'a str> {
     from.split_once('"').map(|(value, _)| value)
 }
 
+/// What may not grow faster than the nodes do.
+const LINEAR: [&str; 7] = [
+    "idle-requests",
+    "idle-events",
+    "idle-event-bytes",
+    "idle-api-cpu",
+    "crash-events",
+    "crash-requests",
+    "api-restart-lists",
+];
+
 /// The values of one phase or agent, by name and number of nodes.
 type Found = BTreeMap<(String, &'static str), BTreeMap<u8, Vec<f64>>>;
 
@@ -147,7 +158,7 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         }
         if let Some(exponent) = exponent(of) {
             let figure = Figure::new(&format!("scale-{name} exponent"), "", &[exponent])?;
-            figures.push(if name == "idle-events" { figure.goal(Statistic::Max, 1.1) } else { figure });
+            figures.push(if LINEAR.contains(&name.as_str()) { figure.goal(Statistic::Max, 1.1) } else { figure });
         }
     }
     Ok(figures)

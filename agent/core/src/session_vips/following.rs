@@ -1,7 +1,7 @@
 //! The sessions whose Leases this node follows by name. Renewals of the others are not shown to it: what changes else is on the member
 //! objects, which all nodes watch.
 //!
-//! Two other nodes follow each Lease, its judges, which all nodes compute alike. They alone see that it is not renewed, and end the
+//! Two or three other nodes follow each Lease, its judges, which all nodes compute alike. They alone see that it is not renewed, and end the
 //! session when it has expired.
 
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use crate::session::{Link, Peer, View};
 
 /// How many nodes judge whether a session has expired, of those that share most of its segments.
 const JUDGES: usize = 2;
-/// With more nodes than this on the same segments, the others do not die all but one.
-const FEW: usize = 64;
+/// With more nodes than this on the same segments, a node does not outlive all others.
+const FEW: usize = 16;
 
 /// What was asked for.
 #[derive(Debug, Default)]
