@@ -73,7 +73,9 @@ fn the_only_node_that_lives_ends_all_others() {
             if others.iter().any(|n| place(n).is_some_and(|place| place < 2)) {
                 continue;
             }
-            others.iter().for_each(|n| world.crash(*n));
+            for n in &others {
+                world.crash(*n);
+            }
             world.run(ms(30_000) + Rules::default().lease_duration * u32::from(count));
             let live = world.sessions.values().filter(|view| view.is_live()).count();
             assert_eq!(live, 1, "{count} nodes, {survivor} lives");
@@ -105,7 +107,10 @@ fn broken_watches_make_few_lists_and_not_together() {
         first.sort();
         let (first, last) = (first[0], first[first.len() - 1]);
         let wide = ms(30) * u32::from(nodes);
-        assert!(last <= wide && (nodes == 3 || last.saturating_sub(first) > wide / 2), "{nodes}: from {first:?} to {last:?}");
+        assert!(
+            last <= wide && (nodes == 3 || last.saturating_sub(first) > wide / 2),
+            "{nodes}: from {first:?} to {last:?}"
+        );
     }
 }
 
