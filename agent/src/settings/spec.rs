@@ -150,7 +150,7 @@ pub const SETTINGS: &[Spec] = &[
         "sessions-namespace",
         "NAME",
         "mooring-system",
-        "The namespace of the nodes' sessions, one Lease for each node. The same on all nodes",
+        "The namespace of the nodes' sessions: a Lease and a ConfigMap for each node. The same on all nodes",
     ),
     spec(LEASE, "namespace", "NAME", "kube-system", "The namespace of the Lease"),
     spec(

@@ -65,7 +65,7 @@ impl SessionVips {
     /// How many others come before this node as judges of a session. The first two are nodes that share most of its segments: they see
     /// most of it, and mostly they watch it, too. The third is the next node on a ring of all nodes, whatever its segments: nodes that
     /// die together may have segments to themselves, as in a rack, and one of them has a judge outside. Where there are many nodes and
-    /// all share the same segments there is no third: two nodes at least would have to survive all others. None: this node is no judge.
+    /// all share the same segments there is no third: it would help only if nearly all of them died at once. None: this node is no judge.
     /// A session that has ended has the same judges as before: they tell of its end.
     pub(super) fn judge_place(&self, node: &str) -> Option<u32> {
         let (of, me) = (self.sessions.get(node)?, self.sessions.get(&self.rules.node)?);

@@ -315,9 +315,10 @@ fn who_may_not_write_member_objects_tries_seldom_for_others() {
             world.hosts.iter().map(writes).max()
         };
         let writes = most(|host, of| *of != host.name && !host.follows.contains(of));
-        assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for nodes that it does not follow");
+        let some = Some(1)..=Some(7);
+        assert!(some.contains(&writes), "{failure:?}: {writes:?} writes in a minute for nodes that it does not follow");
         let writes = most(|host, of| *of == host.name);
-        assert!(writes <= Some(7), "{failure:?}: {writes:?} writes in a minute for itself");
+        assert!(some.contains(&writes), "{failure:?}: {writes:?} writes in a minute for itself");
         let lists = world.lists();
         world.publish_refused = None;
         world.run(ms(15_000));
