@@ -81,7 +81,7 @@ impl Drop for Group {
 }
 
 /// How many seeds the simulator runs in each round, for the control plane's VIP and for the node's many.
-const SEEDS: [(&str, &str); 2] = [("20000", "4000"), ("2000", "400")];
+const SEEDS: [(&str, &str); 2] = [("20000", "1500"), ("2000", "400")];
 
 /// The packages of the workspace at `root`, in the order of its manifest.
 ///

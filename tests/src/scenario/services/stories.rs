@@ -255,7 +255,12 @@ async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
     let admin = rig.lab().dir().join("super-admin.conf");
     rig.start_agents(&AgentOptions { kubeconfig: Some(admin), ..options })?;
     ensure!(rig.settled(control_plane).await? == "w1");
-    ensure!(rig.logs().contains("no kind IPAddress"), "it does not say what it misses: {}", rig.logs());
+    // If the API server did not answer at first, the agent asks it for the kind again after five seconds.
+    let deadline = now() + SOON;
+    while !rig.logs().contains("no kind IPAddress") {
+        ensure!(now() < deadline, "it does not say what it misses: {}", rig.logs());
+        pass(1).await;
+    }
     let from = now();
     rig.install_kind().await?;
     rig.make(0, "Cluster").await?;
