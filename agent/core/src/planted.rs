@@ -207,9 +207,8 @@ impl Bug {
     ];
 
     /// Bugs of session VIPs, and of what they share with the elector.
-    pub const SESSION_VIPS: [Self; 46] = [
+    pub const SESSION_VIPS: [Self; 45] = [
         Self::TakesUnpublished,
-        Self::TellsFromBefore,
         Self::DefendsWhenCutOff,
         Self::SessionBlindTimeCounts,
         Self::SessionFenceFromAnswer,
