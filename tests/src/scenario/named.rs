@@ -86,7 +86,11 @@ async fn named(ctx: &mut Ctx<()>) -> Result<()> {
     // Once the part that serves Services has found the kind, it carries this one: so it has an address of its own.
     rig.make_address_of("api", vip(2), &json!({"mooring.dev/advertise": "true"}), &json!({})).await?;
     waits_for(&rig, "take the label off").await?;
+    let unlabelled = json!({"metadata": {"labels": {"mooring.dev/advertise": null}}});
+    rig.server.merge(&WorkerRig::address_path("api"), &unlabelled).await?;
+    waits_for(&rig, "not bound").await?;
     rig.server.delete(&WorkerRig::address_path("api")).await?;
+    waits_for(&rig, "does not exist").await?;
     rig.make_address_of("api", vip(0), &json!({}), &json!({})).await?;
     waits_for(&rig, "not bound").await?;
     ensure!(rig.timeline(vip(0)).holds().is_empty(), "carried too early; {}", rig.logs());
