@@ -386,10 +386,10 @@ mod tests {
         }
     }
 
-    /// A client of the API server that listens there.
-    async fn client(listener: &TcpListener, what: &str) -> Client {
-        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{what}", std::process::id()));
+    /// Follows a kind at the API server that listens there, until the test is over: the news, and the sender that asks for lists.
+    async fn follow(listener: &TcpListener, resource: Resource) -> (mpsc::Receiver<Fed>, mpsc::Sender<u64>) {
         let address = listener.local_addr().unwrap();
+        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{}", std::process::id(), address.port()));
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster: {{server: 'http://{address}'}}\n\
              contexts:\n- name: c\n  context: {{cluster: k, user: u}}\nusers:\n- name: u\n  user: {{token: t}}\n"
@@ -397,25 +397,27 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let loaded = Client::load(&Source::File(path.clone()), 1).await;
         std::fs::remove_file(&path).unwrap();
-        loaded.unwrap().0
+        let client = loaded.unwrap().0;
+        let (tell, news) = mpsc::channel(8);
+        let (ask, asks) = mpsc::channel(1);
+        let follow = Follow { client, resource, only: None, deadline: LONG, tell, asks, relist: None, observe: () };
+        tokio::spawn(follow.run());
+        (news, ask)
+    }
+
+    async fn next(news: &mut mpsc::Receiver<Fed>) -> What {
+        tokio::time::timeout(LONG, news.recv()).await.expect("no news").expect("the follower has ended").what
     }
 
     /// The news that come, up to the second list.
     async fn until_listed_again(restore: bool) -> Vec<&'static str> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = client(&listener, &restore.to_string()).await;
+        let (mut news, _asks) = follow(&listener, Resource::Nodes).await;
         let restored = Arc::new(AtomicBool::new(false));
-        let server = tokio::spawn(serve(listener, restored.clone()));
-        let (tell, mut news) = mpsc::channel(8);
-        let (_asks, asked) = mpsc::channel(1);
-        let resource = Resource::Nodes;
-        let follow =
-            Follow { client, resource, only: None, deadline: LONG, tell, asks: asked, relist: None, observe: () };
-        let following = tokio::spawn(follow.run());
+        tokio::spawn(serve(listener, restored.clone()));
         let mut seen = vec![];
         while seen.iter().filter(|one| **one == "page").count() < 2 && seen.len() < 8 {
-            let fed = tokio::time::timeout(LONG, news.recv()).await.expect("no news").unwrap();
-            seen.push(match fed.what {
+            seen.push(match next(&mut news).await {
                 What::Page { reply, .. } => {
                     let _ = reply.send(Turned { next: String::new(), version: "100".into() });
                     "page"
@@ -436,8 +438,6 @@ mod tests {
                 What::Lines(_) | What::Missing => "else",
             });
         }
-        server.abort();
-        following.abort();
         seen
     }
 
@@ -469,17 +469,11 @@ mod tests {
     #[tokio::test]
     async fn large_objects_are_listed_in_smaller_pages() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = client(&listener, "large").await;
-        let (tell, mut news) = mpsc::channel(8);
-        let (_asks, asked) = mpsc::channel(1);
-        let resource = Resource::Services;
-        let follow =
-            Follow { client, resource, only: None, deadline: LONG, tell, asks: asked, relist: None, observe: () };
-        let following = tokio::spawn(follow.run());
+        let (mut news, _asks) = follow(&listener, Resource::Services).await;
         let server = tokio::spawn(serve_large(listener, 50_000));
         let mut longest = 0;
-        while let Some(fed) = news.recv().await {
-            match fed.what {
+        loop {
+            match next(&mut news).await {
                 What::Page { reply, first, bytes, .. } => {
                     longest = longest.max(bytes.len());
                     let next = if first { "more" } else { "" };
@@ -493,7 +487,6 @@ mod tests {
         }
         assert_eq!(server.await.unwrap(), [1000, 500, 250, 250]);
         assert!(longest < 16 << 20, "{longest}");
-        following.abort();
     }
 
     /// Answers a list in two pages. Tells of each page that was asked for.
@@ -513,28 +506,19 @@ mod tests {
     #[tokio::test]
     async fn the_next_page_is_asked_for_while_a_page_is_read() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = client(&listener, "pages").await;
-        let (tell, mut news) = mpsc::channel(8);
-        let (_asks, no_lists) = mpsc::channel(1);
+        let (mut news, _asks) = follow(&listener, Resource::Claims).await;
         let (ask, mut asked) = mpsc::channel(8);
-        let resource = Resource::Claims;
-        let follow =
-            Follow { client, resource, only: None, deadline: LONG, tell, asks: no_lists, relist: None, observe: () };
-        let following = tokio::spawn(follow.run());
-        let server = tokio::spawn(serve_pages(listener, ask));
-        for next in ["more", ""] {
-            let fed = tokio::time::timeout(LONG, news.recv()).await.expect("no news").unwrap();
-            let What::Page { reply, first, .. } = fed.what else { panic!("{fed:?}") };
-            assert_eq!(first, !next.is_empty());
+        tokio::spawn(serve_pages(listener, ask));
+        for token in ["more", ""] {
+            let What::Page { reply, first, .. } = next(&mut news).await else { panic!("not a page") };
+            assert_eq!(first, !token.is_empty());
             if first {
                 for _ in 0..2 {
                     tokio::time::timeout(LONG, asked.recv()).await.expect("not asked for").unwrap();
                 }
             }
-            reply.send(Turned { next: next.into(), version: "100".into() }).unwrap();
+            reply.send(Turned { next: token.into(), version: "100".into() }).unwrap();
         }
-        server.abort();
-        following.abort();
     }
 
     #[tokio::test]
