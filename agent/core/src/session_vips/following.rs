@@ -6,12 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use super::closeness::Closeness;
 use super::questions::Question;
-use super::watchers::is_watched;
 use super::{Call, Output, SessionVips};
-use crate::placement::mix;
 use crate::planted::planted;
-use crate::session::{Link, Peer, View};
+use crate::session::{Peer, View};
 
 /// How many nodes judge whether a session has expired, of those that share most of its segments.
 const JUDGES: usize = 2;
@@ -71,21 +70,20 @@ impl SessionVips {
         let (of, me) = (self.sessions.get(node)?, self.sessions.get(&self.rules.node)?);
         let links = of.view.declared().map_or(&[][..], |declared| &declared.links);
         let links = if planted!(ChoosesJudgesAnew) { of.view.links() } else { links };
-        let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
-        let count = |peer: &Peer| links.iter().filter(|link| shares(peer, link)).count();
-        let key = |peer: &Peer| (count(peer), mix(of.seed, peer.seed));
+        let closeness = |peer: &Peer| Closeness::new(peer, of, links);
         let others = || {
             let live = self.sessions.live().filter(|(other, _)| *other != node && *other != self.rules.node);
             live.map(|(_, peer)| peer)
         };
-        let mine = key(me);
-        let before: Vec<&Peer> = others().filter(|peer| key(peer) > mine).take(JUDGES).collect();
+        let mine = closeness(me);
+        let before: Vec<&Peer> = others().filter(|peer| closeness(peer) > mine).take(JUDGES).collect();
         if before.len() < JUDGES {
             return u32::try_from(before.len()).ok();
         }
         let distance = |peer: &Peer| peer.seed.wrapping_sub(of.seed);
         let is_next = !others().any(|other| distance(other) < distance(me));
-        let is_needed = || others().nth(FEW).is_none() || others().any(|other| count(other) != mine.0);
+        let is_needed =
+            || others().nth(FEW).is_none() || others().any(|other| closeness(other).segments != mine.segments);
         (is_next && is_needed() && !planted!(JudgesNearbyOnly)).then_some(2)
     }
 }

@@ -20,6 +20,7 @@ mod calls;
 mod carried;
 mod carrying;
 mod challenge;
+mod closeness;
 mod considering;
 mod doubt;
 mod ending;

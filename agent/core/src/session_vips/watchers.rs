@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::SessionVips;
+use super::closeness::{Closeness, shares};
 use super::watching::{OneLink, Watch};
 use crate::core::Interface;
 use crate::lease::Declaration;
-use crate::placement::mix;
 use crate::planted::planted;
 use crate::session::{Link, Peer};
 use crate::witness::{Target, Witness};
@@ -114,18 +114,17 @@ impl SessionVips {
     /// enough do, or no segment is shared. Nodes that share more of the target's segments come first: they see more of it.
     fn watch_place(&self, target: &str, many: usize) -> Option<u32> {
         let of = self.sessions.get(target)?;
-        let shares = |peer: &Peer, link: &Link| peer.view.links().iter().any(|other| is_watched(other, link));
-        let key = |peer: &Peer| {
-            let links = of.view.links().iter().filter(|link| shares(peer, link)).count();
-            (links > 0).then(|| (links, mix(of.seed, peer.seed)))
-        };
+        let closeness = |peer: &Peer| Closeness::new(peer, of, of.view.links());
         let me = self.sessions.get(&self.rules.node)?;
-        let mine = key(me)?;
+        let mine = closeness(me);
+        if mine.segments == 0 {
+            return None;
+        }
         let here: Vec<&Link> = of.view.links().iter().filter(|link| shares(me, link)).collect();
         let mut before = vec![0; here.len()];
         // The search ends early: otherwise each change of a session would cost each node a comparison of all nodes with all.
         for (_, peer) in self.sessions.live().filter(|(node, _)| *node != target && *node != self.rules.node) {
-            if key(peer).is_some_and(|other| other > mine) {
+            if closeness(peer) > mine {
                 before.iter_mut().zip(&here).for_each(|(count, link)| *count += usize::from(shares(peer, link)));
                 if before.iter().all(|count| *count >= many) {
                     return None;
