@@ -83,6 +83,8 @@ pub enum Bug {
     ChoosesJudgesAnew,
     /// The judges of a session are the nodes that share most of its segments, and they alone.
     JudgesNearbyOnly,
+    /// A node that hands over goes on beside the new holder that it hears, when somebody has removed the record.
+    CarriesOnWhenStripped,
     /// A node that follows a Lease no longer does not take in what the member object says.
     ForgetsWhatWasTold,
     /// What is unclear about a session is never asked.

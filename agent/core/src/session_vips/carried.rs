@@ -8,7 +8,7 @@ use super::vip::Vip;
 use super::{Report, SessionVips};
 use crate::action::Why;
 use crate::planted::planted;
-use crate::rules::{AWAY, MARGIN};
+use crate::rules::{AWAY, CHALLENGE, MARGIN};
 use crate::session::number;
 
 /// How long a VIP may be announced before its record is written.
@@ -153,6 +153,12 @@ impl SessionVips {
             RecordState::Free { .. } if !self.own.is_live() && !self.own.is_lapsed() => {
                 return self.let_go(vip, Why::LeaseLost);
             }
+            // Somebody has removed the record just after it named the successor, which carries the VIP and writes the record again.
+            RecordState::Free { was_held: false }
+                if self.heard_long_enough(vip) && !planted!(CarriesOnWhenStripped) =>
+            {
+                return self.yield_to_heard_successor(vip);
+            }
             RecordState::Free { .. } | RecordState::Unknown => {}
         }
         if self.due(since + BESIDE) {
@@ -162,7 +168,10 @@ impl SessionVips {
             self.rest_on(vip, Basis::Provisional);
             return;
         }
-        let off = vip.hold_off;
+        // A successor that the record has named writes first. If this node won, neither would keep the VIP.
+        let named = vip.hold.and_then(|hold| hold.handover).is_some_and(|handover| handover.named.is_some());
+        let first = if named && !planted!(CarriesOnWhenStripped) { since + CHALLENGE } else { since };
+        let off = vip.hold_off.max(first);
         if vip.flight.is_none()
             && self.due(off)
             && self.is_sound()

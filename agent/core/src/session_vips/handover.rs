@@ -28,10 +28,7 @@ impl SessionVips {
             hold.rebalance = elsewhere;
         }
         if self.heard_long_enough(vip) {
-            // The record as known is older than the frame: only a read after this moment brings the VIP back.
-            vip.yielded = Some(self.step.at.now);
-            vip.hold_off = self.step.at.now + CHALLENGE;
-            return self.let_go(vip, Why::HandedOver);
+            return self.yield_to_heard_successor(vip);
         }
         let off = vip.hold_off;
         if !self.own.is_live() || self.api.away.is_some() || vip.flight.is_some() || !self.due(off) {
@@ -47,7 +44,15 @@ impl SessionVips {
         }
     }
 
-    fn heard_long_enough(&mut self, vip: &Vip) -> bool {
+    /// The record as known is older than the frame: only a read after this moment brings the VIP back.
+    pub(super) fn yield_to_heard_successor(&mut self, vip: &mut Vip) {
+        vip.yielded = Some(self.step.at.now);
+        vip.hold_off = self.step.at.now + CHALLENGE;
+        self.let_go(vip, Why::HandedOver);
+    }
+
+    /// The successor was heard a while ago: clients have learned its MAC address.
+    pub(super) fn heard_long_enough(&mut self, vip: &Vip) -> bool {
         let heard = vip.hold.and_then(|hold| hold.handover).and_then(|handover| handover.heard);
         heard.is_some_and(|at| self.due(at + OVERLAP)) && !planted!(ServesOnAfterHandover)
     }

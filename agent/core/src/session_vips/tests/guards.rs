@@ -1,11 +1,11 @@
 //! Each rule of member objects, and of nodes that were cut off, has a test that fails without it. Drawn runs of the simulator find few
 //! of these bugs: versions and compare-and-swap stand behind most of these rules.
 
-use super::{members, strangers, telling};
+use super::{handover, members, strangers, telling};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 14] = [
+const GUARDS: [(Bug, fn()); 15] = [
     (Bug::DefendsWhenCutOff, strangers::a_node_that_was_cut_off_yields_to_a_host_that_it_does_not_know),
     (Bug::DefendsWhenCutOff, strangers::who_has_yielded_to_a_node_without_the_api_yields_to_strangers_too),
     (Bug::TellsUnlisted, members::who_knows_less_than_the_member_object_lists_before_it_writes),
@@ -15,6 +15,7 @@ const GUARDS: [(Bug, fn()); 14] = [
     (Bug::LeavesUntold, telling::a_session_that_only_a_list_has_shown_is_told_and_ends),
     (Bug::ChoosesJudgesAnew, telling::an_end_is_told_though_the_judge_of_another_segment_wrote_it_and_dies),
     (Bug::JudgesNearbyOnly, telling::nodes_that_die_together_on_a_segment_of_their_own_are_ended),
+    (Bug::CarriesOnWhenStripped, handover::a_record_that_is_stripped_as_it_names_the_successor_leaves_one_holder),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
     (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),
     (Bug::TellsFromBefore, members::who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed),

@@ -1,5 +1,7 @@
 //! Planned hand-over: shutdown, drain, endpoints, links, rebalancing.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::crash::busiest;
@@ -35,6 +37,44 @@ fn a_drained_node_hands_all_over_and_goes_on() {
     world.run(ms(3_000));
     assert_ne!(world.carriers(vip(41)), [leaving]);
     assert!(world.worst(40, since, |n| n == 0).is_zero());
+}
+
+#[test]
+pub(super) fn a_record_that_is_stripped_as_it_names_the_successor_leaves_one_holder() {
+    for leaves in [Event::Shutdown, Event::Input(Input::Drain(true))] {
+        for answered in [false, true] {
+            hands_over_though_records_are_stripped(leaves.clone(), answered);
+        }
+    }
+}
+
+/// Without an answer to its first write, a successor does not write again.
+fn hands_over_though_records_are_stripped(leaves: Event, answered: bool) {
+    let world = &mut World::settled(3, 10, &Rules::default());
+    let (since, leaving) = (world.now, busiest(world));
+    let mut handed: BTreeSet<IpAddr> = world.hosts[leaving].carries.keys().copied().collect();
+    world.hosts.iter_mut().for_each(|host| host.loses_records = !answered);
+    let name = world.hosts[leaving].name.clone();
+    let ends = matches!(leaves, Event::Shutdown);
+    world.tell(leaving, leaves);
+    for _ in 0..1_000 {
+        let moved =
+            |address: &IpAddr| world.addresses[address].holder.as_ref().is_some_and(|holder| holder.node != name);
+        let (stripped, rest) = handed.into_iter().partition::<BTreeSet<_>, _>(moved);
+        for address in stripped {
+            world.store_holder(address, None);
+        }
+        handed = rest;
+        world.run(ms(1));
+    }
+    assert!(handed.is_empty());
+    world.hosts.iter_mut().for_each(|host| host.loses_records = false);
+    world.run(ms(5_000));
+    assert_eq!(world.hosts[leaving].exited, ends);
+    assert!(world.hosts[leaving].carries.is_empty());
+    assert!(world.worst(10, since, |n| n == 0).is_zero(), "{:?}", world.worst(10, since, |n| n == 0));
+    assert!(world.worst(10, since, |n| n > 1) < ms(200), "{:?}", world.worst(10, since, |n| n > 1));
+    world.each_is_carried(10);
 }
 
 #[test]

@@ -70,6 +70,8 @@ pub(super) struct Host {
     pub(super) ends: Vec<(Time, String)>,
     /// The answer to the next end that it writes of another's session is lost.
     pub(super) loses_end: bool,
+    /// The answers to its writes of records are lost.
+    pub(super) loses_records: bool,
 }
 
 enum Item {
@@ -157,6 +159,7 @@ impl World {
                 publish_ids: vec![],
                 ends: vec![],
                 loses_end: false,
+                loses_records: false,
             });
         }
         world
@@ -342,6 +345,7 @@ impl World {
                 {
                     self.hosts[n].loses_end = false;
                 }
+                Item::To(n, Event::Input(Input::WroteHolder { result: Ok(_), .. })) if self.hosts[n].loses_records => {}
                 Item::To(n, event) => self.tell(n, event),
                 Item::Call(n, action, lost) => self.answer(n, action, lost),
             }
