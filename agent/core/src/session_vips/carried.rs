@@ -139,12 +139,20 @@ impl SessionVips {
 
     /// The record is being written: for at most a second.
     fn consider_beside(&mut self, vip: &mut Vip, state: &RecordState, since: crate::time::Time) {
+        let handover = vip.hold.and_then(|hold| hold.handover).filter(|_| !planted!(CarriesOnWhenStripped));
+        let handover = handover.unwrap_or_default();
+        let named = handover.named.is_some();
         match state {
             RecordState::Mine => {
                 self.rest_on(vip, Basis::Recorded);
                 return;
             }
             RecordState::Others { .. } if planted!(KeepsAfterLostWrite) => return,
+            // The successor has written the record again after somebody had removed it.
+            RecordState::Others { .. } if named => {
+                self.rest_on(vip, Basis::Recorded);
+                return self.record_names_another(vip);
+            }
             RecordState::Others { .. } => {
                 self.report(Report::Outrun { address: vip.address });
                 return self.let_go(vip, Why::LeaseLost);
@@ -154,10 +162,11 @@ impl SessionVips {
                 return self.let_go(vip, Why::LeaseLost);
             }
             // Somebody has removed the record just after it named the successor, which carries the VIP and writes the record again.
-            RecordState::Free { was_held: false }
-                if self.heard_long_enough(vip) && !planted!(CarriesOnWhenStripped) =>
-            {
-                return self.yield_to_heard_successor(vip);
+            RecordState::Free { was_held: false } if handover.heard.is_some() => {
+                if self.heard_long_enough(vip) {
+                    self.yield_to_heard_successor(vip);
+                }
+                return;
             }
             RecordState::Free { .. } | RecordState::Unknown => {}
         }
@@ -169,8 +178,7 @@ impl SessionVips {
             return;
         }
         // A successor that the record has named writes first. If this node won, neither would keep the VIP.
-        let named = vip.hold.and_then(|hold| hold.handover).is_some_and(|handover| handover.named.is_some());
-        let first = if named && !planted!(CarriesOnWhenStripped) { since + CHALLENGE } else { since };
+        let first = if named { since + CHALLENGE } else { since };
         let off = vip.hold_off.max(first);
         if vip.flight.is_none()
             && self.due(off)

@@ -2,7 +2,7 @@
 //! holder serves until it hears the new holder, and a little longer.
 
 use super::SessionVips;
-use super::hold::Basis;
+use super::hold::{Basis, Handover};
 use super::vip::Vip;
 use crate::action::Why;
 use crate::planted::planted;
@@ -24,7 +24,7 @@ impl SessionVips {
             let offered = vip.record.holder().is_some_and(|h| h.to.is_some());
             let consents = leaving || wanted || offered || vip.flight.is_some() && hold.handover.is_some();
             let known = hold.handover.filter(|_| !planted!(DropsBeforeSuccessor)).unwrap_or_default();
-            hold.handover = consents.then_some(known);
+            hold.handover = consents.then_some(Handover { named: None, ..known });
             hold.rebalance = elsewhere;
         }
         if self.heard_long_enough(vip) {

@@ -48,6 +48,8 @@ pub(super) struct Host {
     pub(super) keeps: bool,
     /// Its kernel does not answer: what is on the interface keeps the lifetime it has, and nothing can be added.
     pub(super) kernel_hangs: bool,
+    /// How long its kernel takes to put an address on the interface.
+    pub(super) kernel_takes: Duration,
     pub(super) carries: BTreeMap<IpAddr, Time>,
     pub(super) calls: usize,
     pub(super) probes: usize,
@@ -77,6 +79,7 @@ pub(super) struct Host {
 enum Item {
     To(usize, Event),
     Call(usize, Output, bool),
+    Late(usize, Output),
 }
 
 pub(super) struct World {
@@ -145,6 +148,7 @@ impl World {
                 mute: false,
                 keeps: false,
                 kernel_hangs: false,
+                kernel_takes: Duration::ZERO,
                 carries: BTreeMap::new(),
                 calls: 0,
                 probes: 0,
@@ -311,7 +315,12 @@ impl World {
             let wake = self.hosts[n].session_vips.wake();
             assert!(wake.is_none_or(|w| w > self.now), "a wake in the past is a busy loop");
             for action in actions {
-                self.act(n, action);
+                match self.hosts[n].kernel_takes {
+                    takes if matches!(action, Output::Ensure { .. }) && !takes.is_zero() => {
+                        self.put(takes, Item::Late(n, action));
+                    }
+                    _ => self.act(n, action),
+                }
             }
         }
     }
@@ -348,6 +357,7 @@ impl World {
                 Item::To(n, Event::Input(Input::WroteHolder { result: Ok(_), .. })) if self.hosts[n].loses_records => {}
                 Item::To(n, event) => self.tell(n, event),
                 Item::Call(n, action, lost) => self.answer(n, action, lost),
+                Item::Late(n, action) => self.act(n, action),
             }
         }
         for n in 0..self.hosts.len() {
