@@ -1,9 +1,9 @@
 //! Follows all objects of a kind: a list in pages, then a watch from the list's version ([`mod@follow`]).
 //!
 //! This module decodes no objects: pages and lines go to the reader that understands them ([`Fed`]), and the reader
-//! reports where the next page is. If the end of a page tells that too, the next page is asked for meanwhile. A broken watch continues from the last line passed on. A list, always a consistent
-//! one, is made only if there is no version to continue from, or if one is requested. So nothing older than the state
-//! already passed on is ever passed on.
+//! reports where the next page is. If the end of a page tells that too, the next page is asked for meanwhile. A broken
+//! watch continues from the last line passed on. A list, always a consistent one, is made only if there is no version to
+//! continue from, or if one is requested. So nothing older than the state already passed on is ever passed on.
 
 use std::time::Duration;
 

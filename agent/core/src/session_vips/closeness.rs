@@ -1,7 +1,7 @@
 //! How close one node is to another, for the choice of its watchers and of its judges. All nodes compute it alike.
 
-use super::watchers::is_watched;
 use crate::placement::mix;
+use crate::planted::planted;
 use crate::session::{Link, Peer};
 
 /// The greater, the closer: a node that shares more of the other's segments sees more of it. A hash decides among equals.
@@ -23,4 +23,9 @@ impl Closeness {
 /// Whether the node is on the segment of this link, and both are up there.
 pub(super) fn shares(peer: &Peer, link: &Link) -> bool {
     peer.view.links().iter().any(|own| is_watched(own, link))
+}
+
+/// Whether a node with the interface `own` can watch `other`: both are on one segment, and up as far as their nodes know.
+pub(super) fn is_watched(own: &Link, other: &Link) -> bool {
+    own.shares(other) && (own.up && other.up || planted!(WatchesDownLinks))
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::SessionVips;
-use super::closeness::{Closeness, shares};
+use super::closeness::{Closeness, is_watched, shares};
 use super::watching::{OneLink, Watch};
 use crate::core::Interface;
 use crate::lease::Declaration;
-use crate::planted::planted;
 use crate::session::{Link, Peer};
 use crate::witness::{Target, Witness};
 
@@ -133,9 +132,4 @@ impl SessionVips {
         }
         before.into_iter().min().map(|fewest| u32::try_from(fewest).unwrap_or(u32::MAX))
     }
-}
-
-/// Whether a node with the interface `own` can watch `other`: both are on one segment, and up as far as their nodes know.
-pub(super) fn is_watched(own: &Link, other: &Link) -> bool {
-    own.shares(other) && (own.up && other.up || planted!(WatchesDownLinks))
 }

@@ -1,5 +1,5 @@
-//! Each rule of member objects, and of nodes that were cut off, has a test that fails without it. Drawn runs of the simulator find few
-//! of these bugs: versions and compare-and-swap stand behind most of these rules.
+//! Each rule of member objects, of nodes that were cut off, and of records that somebody removes in a hand-over has a test that fails
+//! without it. Drawn runs of the simulator find few of these bugs: versions and compare-and-swap stand behind most of these rules.
 
 use super::{handover, members, strangers, telling};
 use crate::planted::{Bug, is_found_by};
