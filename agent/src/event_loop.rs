@@ -262,7 +262,9 @@ impl<A: Adapter> EventLoop<A> {
 
     fn frame(&mut self, frame: &Frame) {
         match *frame {
-            Frame::Heard { index, address, mac } => self.step(Event::Heard { interface: index, address, mac }),
+            Frame::Heard { index, address, mac, form } => {
+                self.step(Event::Heard { interface: index, address, mac, form })
+            }
             Frame::Ended(ended) if self.segments.close(ended) => {
                 let index = ended.index;
                 let name = self.interfaces.iter().find(|one| one.index == index).map(|one| one.name.clone());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::core::evidence;
 use crate::core::mac::Mac;
 use crate::core::{NO_INTERFACE, Probe, Vip};
 use crate::datapath::Interface;
@@ -27,6 +28,8 @@ pub enum Frame {
         address: IpAddr,
         /// Of whom.
         mac: Mac,
+        /// Whether it answers a probe.
+        form: evidence::Form,
     },
     /// The listener of a segment has ended.
     Ended(Ended),
@@ -84,6 +87,13 @@ impl Segments {
             let now = interfaces.iter().find(|one| one.index == *index);
             now.is_some_and(|now| (now.mac, now.link_local, &now.name) == (known.mac, known.link_local, &known.name))
         });
+        for Open { interface: known, segment, .. } in self.open.values_mut() {
+            let now = interfaces.iter().find(|one| one.index == known.index);
+            if let Some(now) = now.filter(|now| now.addresses != known.addresses) {
+                segment.ask_as(&now.addresses);
+                known.addresses.clone_from(&now.addresses);
+            }
+        }
         let there = interfaces.iter().filter(|one| one.exists() && !self.open.contains_key(&one.index));
         for interface in there.collect::<Vec<_>>() {
             match Segment::open(interface, self.options) {
@@ -93,7 +103,8 @@ impl Segments {
                     let (index, number, frames) = (interface.index, self.opened, self.frames.clone());
                     let listener = tokio::spawn(async move {
                         while let Some((_, heard)) = heard.recv().await {
-                            let frame = Frame::Heard { index, address: heard.address, mac: heard.mac };
+                            let frame =
+                                Frame::Heard { index, address: heard.address, mac: heard.mac, form: heard.form };
                             if frames.send(frame).await.is_err() {
                                 return;
                             }
@@ -161,7 +172,7 @@ impl Segments {
     pub fn probe(&mut self, these: &[Probe]) {
         for ask in these {
             let Some(Open { segment, .. }) = self.open.get(&ask.interface) else { continue };
-            if let Err(error) = segment.probe(ask.address, ask.to.map_or(To::Broadcast, To::Unicast)) {
+            if let Err(error) = segment.probe(ask.address, ask.to.map_or(To::Broadcast, To::Unicast), ask.sender) {
                 tracing::debug!(%error, "a frame was not sent");
             }
         }

@@ -13,7 +13,7 @@ use mooring_agent::core::mac::Mac;
 use mooring_agent::core::time::Time;
 use mooring_agent::datapath::{Interface, Vip, clock};
 use mooring_agent::segment::frame::{ArpForm, arp_announce, arp_probe, na_announce};
-use mooring_agent::segment::{Form, Heard, Kind, Options, Segment, To};
+use mooring_agent::segment::{Form, Heard, Kind, Options, Segment, Sender, To};
 use netlink_packet_route::link::{LinkAttribute, MacVlanMode};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourState};
 use pnet::datalink::{Channel, Config, DataLinkSender, NetworkInterface};
@@ -41,7 +41,7 @@ async fn next(ear: &mut Ear) -> Heard {
 async fn answer(ear: &mut Ear) -> Heard {
     loop {
         let heard = next(ear).await;
-        if heard.form == Form::Answer {
+        if heard.form.is_answer() {
             return heard;
         }
     }
@@ -132,19 +132,23 @@ fn a_holder_answers_probes_and_is_silent_when_it_has_let_go() {
         for (vip, own) in vips.into_iter().zip(OWN.map(ip)) {
             peer.put(Vip::host(vip), vb.index, clock::boottime() + Duration::from_mins(1)).await.unwrap();
             for to in [To::Unicast(vb.mac), To::Broadcast] {
-                segment.probe(vip, to).unwrap();
-                assert_eq!(answer(&mut ear).await, Heard { address: vip, mac: vb.mac, form: Form::Answer });
+                for sender in [Sender::Unspecified, Sender::Own] {
+                    segment.probe(vip, to, sender).unwrap();
+                    let heard = answer(&mut ear).await;
+                    assert_eq!((heard.address, heard.mac), (vip, vb.mac));
+                    assert!(heard.form.answers(vip, sender), "{:?} to {sender:?}", heard.form);
+                }
             }
             assert!(peer.remove(vip).await.unwrap());
             for to in [To::Unicast(vb.mac), To::Broadcast] {
-                segment.probe(vip, to).unwrap();
+                segment.probe(vip, to, Sender::Own).unwrap();
             }
             // Who answers later is asked later.
-            segment.probe(own, To::Unicast(vb.mac)).unwrap();
+            segment.probe(own, To::Unicast(vb.mac), Sender::Own).unwrap();
             assert_eq!(answer(&mut ear).await.address, own);
         }
-        assert_eq!(segment.counts().sent, [0, 0, 0, 5, 5]);
-        assert!(segment.counts().heard >= 6);
+        assert_eq!(segment.counts().sent, [0, 0, 0, 7, 7]);
+        assert!(segment.counts().heard >= 10);
     });
 }
 
@@ -170,14 +174,13 @@ fn proxy_arp_does_not_answer_a_probe() {
         let (segment, mut ear) = open(&va);
         segment.listen_for([vip.into(), ip(OWN[0])]);
         // The proxy works: a question with a sender is answered.
-        let mut asked = arp_probe(vip, Mac::BROADCAST, va.mac);
-        asked[28..32].copy_from_slice(&[10, 9, 0, 1]);
-        raw(&va).send_to(&asked, None).unwrap().unwrap();
-        assert_eq!(answer(&mut ear).await, Heard { address: vip.into(), mac: vb.mac, form: Form::Answer });
+        segment.probe(vip.into(), To::Broadcast, Sender::Own).unwrap();
+        let form = Form::Answer(Sender::Own);
+        assert_eq!(answer(&mut ear).await, Heard { address: vip.into(), mac: vb.mac, form });
         for to in [To::Unicast(vb.mac), To::Broadcast] {
-            segment.probe(vip.into(), to).unwrap();
+            segment.probe(vip.into(), to, Sender::Unspecified).unwrap();
         }
-        segment.probe(ip(OWN[0]), To::Broadcast).unwrap();
+        segment.probe(ip(OWN[0]), To::Broadcast, Sender::Unspecified).unwrap();
         assert_eq!(answer(&mut ear).await.address, ip(OWN[0]));
     });
 }
@@ -194,16 +197,16 @@ fn others_are_heard_and_own_frames_are_not() {
         ours.listen_for([ip(VIP), ip(VIP6)]);
         for (address, frames) in [(ip(VIP), 2), (ip(VIP6), 1)] {
             ours.announce(address).unwrap();
-            ours.probe(address, To::Broadcast).unwrap();
+            ours.probe(address, To::Broadcast, Sender::Unspecified).unwrap();
             theirs.announce(others).unwrap();
-            theirs.probe(address, To::Broadcast).unwrap();
+            theirs.probe(address, To::Broadcast, Sender::Unspecified).unwrap();
             theirs.announce(address).unwrap();
             for _ in 0..frames {
                 assert_eq!(next(&mut ear).await, Heard { address, mac: vb.mac, form: Form::Claim });
             }
         }
         // The kernel's own questions are heard as well, when the VIP is their sender.
-        let mut question = arp_probe(Ipv4Addr::new(10, 9, 0, 1), Mac::BROADCAST, vb.mac);
+        let mut question = arp_probe((vb.mac, Ipv4Addr::UNSPECIFIED), Ipv4Addr::new(10, 9, 0, 1), Mac::BROADCAST);
         question[28..32].copy_from_slice(&[10, 9, 0, 100]);
         let mut sender = lab.in_b(|| raw(&vb));
         // Lies and scraps, and what is for another host, are not.
@@ -241,7 +244,8 @@ fn frames_of_an_interface_above_are_of_another_segment() {
         let mut frame = arp_announce(vip, vb.mac, ArpForm::Reply);
         frame[..6].copy_from_slice(&above.mac.0);
         sender.send_to(&frame, None).unwrap().unwrap();
-        assert_eq!(next(&mut ear_above).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Answer });
+        let form = Form::Answer(Sender::Own);
+        assert_eq!(next(&mut ear_above).await, Heard { address: ip(VIP), mac: vb.mac, form });
         sender.send_to(&arp_announce(vip, vb.mac, ArpForm::Request), None).unwrap().unwrap();
         assert_eq!(next(&mut ear).await, Heard { address: ip(VIP), mac: vb.mac, form: Form::Claim });
     });
@@ -308,7 +312,7 @@ fn a_link_that_flaps_keeps_its_segment_and_one_that_is_gone_ends_it() {
 
         delete_link(&lab.ha, "va").await;
         within(async { while ear.recv().await.is_some() {} }).await;
-        let refused = segment.probe(ip(VIP), To::Broadcast).unwrap_err();
+        let refused = segment.probe(ip(VIP), To::Broadcast, Sender::Unspecified).unwrap_err();
         assert!(refused.to_string().contains("is gone"), "{refused}");
         assert!(Segment::open(&va, Options::default()).is_err());
         // Closing ends it, too.
@@ -325,7 +329,7 @@ fn without_ipv6_the_rest_works() {
         let (datapath, _) = lab.datapath();
         let va = Interface { link_local: None, ..lab.va(&datapath).await };
         let (segment, _ear) = open(&va);
-        for refused in [segment.announce(ip(VIP6)), segment.probe(ip(VIP6), To::Broadcast)] {
+        for refused in [segment.announce(ip(VIP6)), segment.probe(ip(VIP6), To::Broadcast, Sender::Unspecified)] {
             assert_eq!(refused.unwrap_err().category(), "no_ipv6");
         }
         add(&lab.hb, "vb", "10.9.0.200/24", None, false).await;
@@ -342,7 +346,7 @@ fn probes_count_for_the_rate_limit() {
         let va = lab.va(&datapath).await;
         let (segment, _ear) = Segment::open(&va, Options { frames_per_second: Some(4) }).unwrap();
         for _ in 0..4 {
-            segment.probe(ip(VIP), To::Broadcast).unwrap();
+            segment.probe(ip(VIP), To::Broadcast, Sender::Unspecified).unwrap();
         }
         segment.announce(ip(VIP)).unwrap();
         assert_eq!(segment.counts().sent, [0, 0, 0, 4, 0], "the announcement waits");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::Sender;
 use super::lease::{Notes, Record};
 use super::mac::Mac;
 use super::time::Time;
@@ -65,6 +66,8 @@ pub enum Action {
         address: IpAddr,
         /// The host to ask; None: everybody on the segment.
         to: Option<Mac>,
+        /// Who asks, as the probe says.
+        sender: Sender,
     },
     /// Report to people.
     Report(Report),

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::event::Moment;
+use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::session::Link;
 use crate::time::Time;
@@ -57,6 +58,8 @@ pub struct Probe {
     pub address: IpAddr,
     /// The host to ask; None: everybody on the segment.
     pub to: Option<Mac>,
+    /// Who asks, as the probe says.
+    pub sender: Sender,
 }
 
 /// The index that stands for an interface which does not exist: the kernel counts from 1 (`if_nametoindex(3)`).
@@ -100,6 +103,8 @@ pub enum Event<I> {
         address: IpAddr,
         /// The sender.
         mac: Mac,
+        /// Whether the frame answers a probe.
+        form: Form,
     },
     /// At start, the agent found addresses that an earlier run had left.
     LeftOver(Vec<Vip>),

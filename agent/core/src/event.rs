@@ -7,6 +7,7 @@ use std::time::Duration;
 pub use mooring_lease::Failure;
 use serde::{Deserialize, Serialize};
 
+use super::evidence::Form;
 use super::health::Verdict;
 use super::lease::{LeaseView, Participant};
 use super::mac::Mac;
@@ -77,6 +78,8 @@ pub enum Event {
         address: IpAddr,
         /// The sender.
         mac: Mac,
+        /// Whether the frame answers a probe.
+        form: Form,
     },
     /// The VIP is on the interface, until the requested deadline.
     Put {

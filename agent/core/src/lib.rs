@@ -31,6 +31,7 @@ pub mod control_plane;
 pub mod core;
 pub mod elector;
 pub mod event;
+pub mod evidence;
 pub mod fence;
 mod frames;
 pub mod health;

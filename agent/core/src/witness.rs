@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::evidence::Sender;
 use super::lease::Declaration;
 use super::mac::Mac;
 use super::planted::planted;
@@ -46,12 +47,14 @@ impl Target<&Declaration> {
 }
 
 /// A probe to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probe {
     /// Whose owner is asked for.
     pub address: IpAddr,
     /// Whom to ask; None: everybody.
     pub to: Option<Mac>,
+    /// Who asks, as the probe says.
+    pub sender: Sender,
 }
 
 /// A window that is open, and what was heard in it.
@@ -379,9 +382,9 @@ impl Witness {
         };
         // The last probe is a broadcast: a bond may have changed its MAC address.
         let to = holder.filter(|_| self.misses + 1 < self.needed);
-        let vips = self.vips.iter().map(|address| Probe { address: *address, to });
+        let vips = self.vips.iter().map(|address| Probe { address: *address, to, sender: Sender::Unspecified });
         let parties = self.parties.iter().filter(|_| self.asks_parties());
-        vips.chain(parties.map(|address| Probe { address: *address, to: None })).collect()
+        vips.chain(parties.map(|address| Probe { address: *address, to: None, sender: Sender::Unspecified })).collect()
     }
 
     /// A window opens: [`Witness::probes`] leave.

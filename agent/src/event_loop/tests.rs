@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::*;
 use crate::address_task::{Job, stalled};
 use crate::core::Vip;
+use crate::core::evidence::Form;
 use crate::ops::Ops;
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
@@ -166,7 +167,7 @@ async fn a_flood_of_frames_keeps_nothing_else_from_the_core() {
     rig.inputs.frames = frames;
     tokio::spawn(async move {
         let mac = Mac([2, 0, 0, 0, 0, 9]);
-        while flood.send(Frame::Heard { index: 2, address: VIP, mac }).await.is_ok() {}
+        while flood.send(Frame::Heard { index: 2, address: VIP, mac, form: Form::Claim }).await.is_ok() {}
     });
     // The answer is the event after which the core ends the loop.
     rig.answers.try_send("answer").unwrap();

@@ -2,17 +2,19 @@
 //! here blocks.
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ipnet::{IpNet, Ipv4Net};
 use pnet::datalink::DataLinkSender;
 
 use super::error::{Error, Kind};
 use super::frame::{ArpForm, arp_announce, arp_probe, na_announce, ns_probe};
 use super::pace::Pace;
 use crate::clocks::Clocks;
+use crate::core::evidence;
 use crate::core::mac::Mac;
 use crate::datapath::{Interface, clock};
 
@@ -52,6 +54,8 @@ type Sender = Mutex<Box<dyn DataLinkSender>>;
 pub(super) struct Announcer {
     name: String,
     mac: Mac,
+    /// The interface's own IPv4 addresses, in the kernel's order.
+    own: Mutex<Vec<Ipv4Net>>,
     link_local: Option<Ipv6Addr>,
     arp: Sender,
     ndp: Option<Sender>,
@@ -77,6 +81,7 @@ impl Announcer {
         Self {
             name: interface.name.clone(),
             mac: interface.mac,
+            own: Mutex::new(ipv4(&interface.addresses)),
             link_local: interface.link_local,
             arp: Mutex::new(arp),
             ndp: ndp.map(Mutex::new),
@@ -150,7 +155,7 @@ impl Announcer {
         self.pace().wait(clock::boottime())
     }
 
-    pub(super) fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
+    pub(super) fn probe(&self, address: IpAddr, to: To, sender: evidence::Sender) -> Result<(), Error> {
         self.pace().note(clock::boottime());
         match (address, self.link_local) {
             (IpAddr::V4(target), _) => {
@@ -158,7 +163,7 @@ impl Announcer {
                     To::Unicast(mac) => mac,
                     To::Broadcast => Mac::BROADCAST,
                 };
-                self.send_arp(Kind::ArpProbe, address, &arp_probe(target, to, self.mac))
+                self.send_arp(Kind::ArpProbe, address, &arp_probe((self.mac, self.asks_as(target, sender)), target, to))
             }
             (IpAddr::V6(target), Some(own)) => {
                 let to = match to {
@@ -168,6 +173,21 @@ impl Announcer {
                 self.send_ndp(Kind::Solicitation, address, &ns_probe(target, to, self.mac, own))
             }
             (IpAddr::V6(_), None) => Err(self.no_ipv6(address)),
+        }
+    }
+
+    /// The interface's own addresses have changed.
+    pub(super) fn ask_as(&self, addresses: &[IpNet]) {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = ipv4(addresses);
+    }
+
+    /// The sender address of a request: as the kernel would choose it, an own address on the target's subnet, else the first.
+    fn asks_as(&self, target: Ipv4Addr, sender: evidence::Sender) -> Ipv4Addr {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let near = || own.iter().find(|own| own.contains(&target)).or_else(|| own.first());
+        match sender {
+            evidence::Sender::Unspecified => Ipv4Addr::UNSPECIFIED,
+            evidence::Sender::Own => near().map_or(Ipv4Addr::UNSPECIFIED, Ipv4Net::addr),
         }
     }
 
@@ -207,4 +227,9 @@ impl Announcer {
     fn no_ipv6(&self, address: IpAddr) -> Error {
         Error::NoIpv6 { address, interface: self.name.clone() }
     }
+}
+
+fn ipv4(addresses: &[IpNet]) -> Vec<Ipv4Net> {
+    let v4 = |address: &IpNet| if let IpNet::V4(v4) = address { Some(*v4) } else { None };
+    addresses.iter().filter_map(v4).collect()
 }

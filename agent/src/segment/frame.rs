@@ -52,11 +52,10 @@ pub fn arp_announce(address: Ipv4Addr, mac: Mac, form: ArpForm) -> [u8; ARP_FRAM
     }
 }
 
-/// "Who has `target`?", with sender address 0.0.0.0, so that no cache learns from the probe. Owners answer the probe;
-/// Linux' proxy ARP does not.
+/// "Who has `target`?" With sender address 0.0.0.0 no cache learns from the probe: owners answer, and Linux' proxy ARP does not.
 #[must_use]
-pub fn arp_probe(target: Ipv4Addr, to: Mac, our_mac: Mac) -> [u8; ARP_FRAME] {
-    arp(ArpOperations::Request, to, (our_mac, Ipv4Addr::UNSPECIFIED), (ZERO, target))
+pub fn arp_probe(sender: (Mac, Ipv4Addr), target: Ipv4Addr, to: Mac) -> [u8; ARP_FRAME] {
+    arp(ArpOperations::Request, to, sender, (ZERO, target))
 }
 
 fn arp(operation: ArpOperation, to: Mac, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> [u8; ARP_FRAME] {
@@ -165,7 +164,7 @@ mod tests {
         assert_eq!(request[22..], [2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]);
         let reply = arp_announce(vip, MAC, ArpForm::Reply);
         assert_eq!(reply[20..], [0, 2, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7, 2, 0, 0, 0, 0, 1, 192, 0, 2, 7]);
-        let probe = arp_probe(vip, PEER, MAC);
+        let probe = arp_probe((MAC, Ipv4Addr::UNSPECIFIED), vip, PEER);
         assert_eq!(probe[..12], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         assert_eq!(probe[20..], [0, 1, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 7]);
     }

@@ -10,6 +10,7 @@ use pnet::packet::ip::IpNextHeaderProtocols;
 use pnet::packet::ipv6::Ipv6Packet;
 
 use super::frame::NDP;
+use crate::core::evidence::{Form, Sender};
 use crate::core::mac::Mac;
 
 /// A frame that claims that an address is at a MAC address.
@@ -21,15 +22,6 @@ pub struct Heard {
     pub mac: Mac,
     /// How it was said.
     pub form: Form,
-}
-
-/// How an address was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// An answer sent to us alone: to our probe, or to a question of this host's kernel.
-    Answer,
-    /// Sent to everybody, or contained in a question: an announcement, or the address in use as a source.
-    Claim,
 }
 
 /// Why a frame does not claim an address.
@@ -89,7 +81,7 @@ fn arp(packet: &[u8], from: Mac, to: Mac) -> Result<Heard, Ignored> {
         return Err(Ignored::Arp);
     }
     let form = match arp.get_operation() {
-        ArpOperations::Reply if to.is_host() => Form::Answer,
+        ArpOperations::Reply if to.is_host() => Form::Answer(asked_by(arp.get_target_proto_addr())),
         ArpOperations::Reply | ArpOperations::Request => Form::Claim,
         _ => return Err(Ignored::Arp),
     };
@@ -102,6 +94,11 @@ fn arp(packet: &[u8], from: Mac, to: Mac) -> Result<Heard, Ignored> {
     }
     let mac = Mac(arp.get_sender_hw_addr().octets());
     if mac == from { Ok(Heard { address: address.into(), mac, form }) } else { Err(Ignored::Mac) }
+}
+
+/// The sender of the request that a reply answers: the reply's target (RFC 826).
+fn asked_by(target: Ipv4Addr) -> Sender {
+    if target.is_unspecified() { Sender::Unspecified } else { Sender::Own }
 }
 
 fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
@@ -141,7 +138,7 @@ fn ipv6(packet: &[u8], from: Mac) -> Result<Heard, Ignored> {
         if solicited && destination.is_multicast() {
             return Err(Ignored::Invalid);
         }
-        (target, target_mac, if solicited { Form::Answer } else { Form::Claim })
+        (target, target_mac, if solicited { Form::Answer(Sender::Own) } else { Form::Claim })
     } else if source.is_unspecified() {
         return Err(Ignored::Probe);
     } else if source.is_multicast() || source.is_loopback() {
@@ -202,7 +199,7 @@ mod tests {
         assert_eq!(decode(&arp_announce(VIP, MAC, ArpForm::Request)), Ok(claim(VIP)));
         assert_eq!(decode(&arp_announce(VIP, MAC, ArpForm::Reply)), Ok(claim(VIP)));
         assert_eq!(decode(&na_announce(VIP6, MAC)), Ok(claim(VIP6)));
-        assert_eq!(decode(&arp_probe(VIP, Mac::BROADCAST, MAC)), Err(Ignored::Probe));
+        assert_eq!(decode(&arp_probe((MAC, Ipv4Addr::UNSPECIFIED), VIP, Mac::BROADCAST)), Err(Ignored::Probe));
         let own = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
         assert_eq!(decode(&ns_probe(VIP6, None, MAC, own)), Ok(claim(own)));
         assert_eq!(decode(&ns_probe(VIP6, None, MAC, Ipv6Addr::UNSPECIFIED)), Err(Ignored::Probe));
@@ -212,12 +209,14 @@ mod tests {
     fn answers_are_told_from_claims() {
         let mut reply = arp_announce(VIP, MAC, ArpForm::Reply);
         reply[..6].copy_from_slice(&US.0);
-        assert_eq!(decode(&reply).unwrap().form, Form::Answer);
+        assert_eq!(decode(&reply).unwrap().form, Form::Answer(Sender::Own));
+        reply[38..42].fill(0);
+        assert_eq!(decode(&reply).unwrap().form, Form::Answer(Sender::Unspecified));
         let mut advert = na_announce(VIP6, MAC);
         advert[58] |= 0x40;
         assert_eq!(decode(&sealed(advert)), Err(Ignored::Invalid), "solicited, and to everybody");
         advert[38..54].copy_from_slice(&VIP6.octets());
-        assert_eq!(decode(&sealed(advert)).unwrap().form, Form::Answer);
+        assert_eq!(decode(&sealed(advert)).unwrap().form, Form::Answer(Sender::Own));
     }
 
     #[test]

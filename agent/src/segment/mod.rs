@@ -14,11 +14,13 @@ use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, PoisonError};
 
+use ipnet::IpNet;
 use tokio::sync::mpsc;
 
 pub use self::announcer::{Counts, To};
 pub use self::error::{Error, Kind};
-pub use self::hear::{Form, Heard};
+pub use self::hear::Heard;
+pub use crate::core::evidence::{Form, Sender};
 
 use self::announcer::Announcer;
 use self::listener::{Listener, Wanted};
@@ -124,10 +126,16 @@ impl Segment {
         self.announcer.forget_all();
     }
 
-    /// Asks which host has `address`, at once and without regard to the limit. The answer arrives as [`Form::Answer`],
+    /// Asks which host has `address`, at once and without regard to the limit. On an interface without an IPv4 address, ARP asks as
+    /// 0.0.0.0 whatever `sender` says. The answer arrives as [`Form::Answer`],
     /// if the agent listens for the address.
-    pub fn probe(&self, address: IpAddr, to: To) -> Result<(), Error> {
-        self.announcer.probe(address, to).inspect_err(|_| self.wake())
+    pub fn probe(&self, address: IpAddr, to: To, sender: Sender) -> Result<(), Error> {
+        self.announcer.probe(address, to, sender).inspect_err(|_| self.wake())
+    }
+
+    /// The interface has these addresses of its own now: [`Sender::Own`] asks as one of them.
+    pub fn ask_as(&self, addresses: &[IpNet]) {
+        self.announcer.ask_as(addresses);
     }
 
     /// What was sent and heard since the segment was opened.

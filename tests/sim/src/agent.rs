@@ -184,7 +184,7 @@ impl<S: Subject> World<'_, S> {
             Output::Probe(probes) => {
                 for probe in probes {
                     S::asks(self, host, &probe);
-                    self.probe(host, settings::segment(probe.interface), probe.address, probe.to);
+                    self.probe(host, settings::segment(probe.interface), probe.address, (probe.to, probe.sender));
                 }
             }
             Output::Call(call) => S::call(self, host, call),

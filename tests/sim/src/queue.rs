@@ -3,6 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use mooring_agent_core::evidence::Sender;
+
 use crate::check::Look;
 use crate::clock::Nanos;
 use crate::segment::{Frame, What};
@@ -23,6 +25,8 @@ pub enum Item<S: Subject> {
         what: What,
         /// The host that asks.
         by: usize,
+        /// As whom.
+        sender: Sender,
     },
     /// An event for an agent.
     Tell {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use mooring_agent_core::evidence::{Form, Sender};
 use mooring_agent_core::mac::Mac;
 
 use crate::clock::{MS, Nanos};
@@ -33,6 +34,8 @@ pub struct Frame {
     pub from: usize,
     /// The Ethernet address that it was sent from.
     pub mac: Mac,
+    /// Whether it answers a probe.
+    pub form: Form,
 }
 
 /// What happens to frames on one way from one station to another.
@@ -183,34 +186,34 @@ impl<S: Subject> World<'_, S> {
     }
 
     /// An agent asks for an address: one host, or all hosts. A probe does not name the asking host.
-    pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, to: Option<Mac>) {
+    pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, (to, sender): (Option<Mac>, Sender)) {
         self.counts.probes(self.now, by, segment);
         let Some(what) = what_of(&self.plan.settings, address) else { return };
         match to {
             Some(mac) => {
                 let station = settings::station(mac);
                 if self.mac(station) == mac {
-                    self.ask(by, segment, station, what);
+                    self.ask((by, sender), segment, station, what);
                 }
             }
             None => {
                 for station in (0..self.segment.stations).filter(|s| *s != by) {
-                    self.ask(by, segment, station, what);
+                    self.ask((by, sender), segment, station, what);
                 }
             }
         }
     }
 
-    fn ask(&mut self, by: usize, segment: usize, station: usize, what: What) {
+    fn ask(&mut self, (by, sender): (usize, Sender), segment: usize, station: usize, what: What) {
         if station >= self.segment.stations || !self.is_plausible(station, what) {
             return;
         }
         let Some(way) = self.frame(segment, by, station) else { return };
         // Nothing can happen in so short a time that matters: the answer is as good as on its way.
         if self.segment.clean || way < S::ANSWERED_AT_ONCE {
-            self.answer(way, station, segment, what, by);
+            self.answer(way, station, segment, what, (by, sender));
         } else {
-            self.put(way, Item::Asked { to: station, segment, what, by });
+            self.put(way, Item::Asked { to: station, segment, what, by, sender });
         }
     }
 
@@ -223,9 +226,10 @@ impl<S: Subject> World<'_, S> {
     }
 
     /// A station's kernel answers a probe, if it has the address.
-    pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, by: usize) {
+    pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, (by, sender): (usize, Sender)) {
         if self.answers(station, segment, what) {
-            self.send(after, Frame { to: by, segment, what, from: station, mac: self.mac(station) }, MS);
+            let form = Form::Answer(sender);
+            self.send(after, Frame { to: by, segment, what, from: station, mac: self.mac(station), form }, MS);
         }
     }
 
@@ -235,7 +239,11 @@ impl<S: Subject> World<'_, S> {
         let gateway = self.gateway();
         let listeners = if S::CLIENT_LEARNS { self.segment.stations } else { self.hosts.len() };
         for to in (0..listeners).filter(|to| *to != from && *to != gateway) {
-            self.send(0, Frame { to, segment, what: What::Vip(vip), from, mac: self.mac(from) }, 2 * MS);
+            self.send(
+                0,
+                Frame { to, segment, what: What::Vip(vip), from, mac: self.mac(from), form: Form::Claim },
+                2 * MS,
+            );
         }
     }
 

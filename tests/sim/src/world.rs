@@ -212,12 +212,12 @@ impl<'a, S: Subject> World<'a, S> {
         match item {
             Item::Heard(frame) => {
                 if S::frame_taken(self, &frame) {
-                    let (address, mac) = (self.address(frame.segment, frame.what), frame.mac);
+                    let (address, mac, form) = (self.address(frame.segment, frame.what), frame.mac, frame.form);
                     let interface = settings::index(frame.segment);
-                    self.tell(frame.to, Event::Heard { interface, address, mac });
+                    self.tell(frame.to, Event::Heard { interface, address, mac, form });
                 }
             }
-            Item::Asked { to, segment, what, by } => self.answer(0, to, segment, what, by),
+            Item::Asked { to, segment, what, by, sender } => self.answer(0, to, segment, what, (by, sender)),
             Item::Tell { to, event, .. } => {
                 if let Event::Link { interface, up } = *event {
                     self.hosts[to].told_up[settings::segment(interface)] = up;

@@ -200,7 +200,9 @@ impl ControlPlane {
                 place.up = up;
                 ForElector::Link { up }
             }
-            Event::Heard { interface, address, mac } if index == Some(interface) => ForElector::Heard { address, mac },
+            Event::Heard { interface, address, mac, form } if index == Some(interface) => {
+                ForElector::Heard { address, mac, form }
+            }
             Event::LeftOver(vips) => ForElector::LeftOver(vips.into_iter().map(|vip| vip.address).collect()),
             Event::EnsureFailed { address, reason } => ForElector::PutFailed { address, reason },
             Event::Gone(address) => ForElector::Gone { address },

@@ -73,8 +73,8 @@ pub(super) fn push(out: &mut Vec<Output>, action: Action, interface: u32, vips: 
                 _ => Output::Announce(vec![vip]),
             }
         }
-        Action::Probe { address, to } => {
-            let probe = Probe { interface, address, to };
+        Action::Probe { address, to, sender } => {
+            let probe = Probe { interface, address, to, sender };
             match out.last_mut() {
                 Some(Output::Probe(probes)) => return probes.push(probe),
                 _ => Output::Probe(vec![probe]),

@@ -6,6 +6,7 @@ use super::*;
 use crate::action::{Report as What, Why};
 use crate::core::Vip;
 use crate::event::Failure;
+use crate::evidence::Form;
 use crate::health::Verdict;
 use crate::session::Link;
 use crate::time::WallTime;
@@ -125,7 +126,7 @@ fn an_interface_that_goes_is_a_link_that_is_down() {
     core.step(at(2), Event::Link { interface: 7, up: false });
     core.step(at(3), node(&[]));
     assert_eq!(told(&steps), [ForElector::Link { up: false }], "told once");
-    core.step(at(4), Event::Heard { interface: 7, address: VIP, mac: MAC });
+    core.step(at(4), Event::Heard { interface: 7, address: VIP, mac: MAC, form: Form::Claim });
     assert_eq!(told(&steps), [], "a frame of an interface that is gone");
     core.step(at(5), node(&[interface(9, true, &["192.0.2.1"])]));
     assert_eq!(told(&steps).len(), 2, "the node and the link");
@@ -180,9 +181,10 @@ fn actions(output: Output) -> Vec<Action> {
         }
         Output::Remove(addresses) => addresses.into_iter().map(|address| Action::Drop { address }).collect(),
         Output::Announce(vips) => vips.into_iter().map(|vip| Action::Announce { address: vip.address }).collect(),
-        Output::Probe(probes) => {
-            probes.into_iter().map(|probe| Action::Probe { address: probe.address, to: probe.to }).collect()
-        }
+        Output::Probe(probes) => probes
+            .into_iter()
+            .map(|probe| Action::Probe { address: probe.address, to: probe.to, sender: probe.sender })
+            .collect(),
         Output::Call(Call::Read { id, within }) => vec![Action::Read { id, within }],
         Output::Call(Call::Write { id, base, record, notes, within }) => {
             vec![Action::Write { id, base, record, notes, within }]

@@ -8,6 +8,7 @@ use super::leaving::{LISTEN, Leaving};
 use super::service::{ASK_AGAIN, Found};
 use super::{Elector, Role};
 use crate::action::{Action, HandsOver, Report};
+use crate::evidence::Sender;
 use crate::lease::Participant;
 use crate::planted::planted;
 use crate::time::Time;
@@ -55,7 +56,7 @@ impl Elector {
     fn look_for_successor(&mut self) {
         self.ask_peers(ASK_WITHIN);
         for address in self.peers() {
-            self.act(Action::Probe { address, to: None });
+            self.act(Action::Probe { address, to: None, sender: Sender::Unspecified });
         }
         self.mark_leaving(Some(self.step.at.now));
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
+use crate::evidence::Sender;
 use crate::mac::Mac;
 use crate::peers::HEARD;
 use crate::rules::AWAY;
@@ -53,7 +54,12 @@ impl Elector {
         let Some(peer) = self.lease.view().and_then(|view| view.notes.participants.get(name)) else { return };
         let to: Option<Mac> = peer.macs.first().copied().filter(|_| !broadcast);
         let own = |address: &&IpAddr| !self.vips.contains_key(*address);
-        let probes: Vec<_> = peer.addresses.iter().filter(own).map(|a| Action::Probe { address: *a, to }).collect();
+        let probes: Vec<_> = peer
+            .addresses
+            .iter()
+            .filter(own)
+            .map(|a| Action::Probe { address: *a, to, sender: Sender::Unspecified })
+            .collect();
         self.step.out.extend(probes);
     }
 

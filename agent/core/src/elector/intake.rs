@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report, Why};
 use crate::event::{Event, Failure, Node};
+use crate::evidence::Form;
 use crate::lease::LeaseView;
 use crate::mac::Mac;
 use crate::planted::planted;
@@ -66,7 +67,7 @@ impl Elector {
                     asked.healthy = Some(if well { vec![] } else { healthy });
                 }
             }
-            Event::Heard { address, mac } => self.heard(address, mac),
+            Event::Heard { address, mac, form } => self.heard(address, mac, form),
             Event::Put { address } => self.was_put(address),
             Event::NotRefreshed { address } => self.not_refreshed(address),
             Event::PutFailed { address, reason } => self.put_failed(address, reason),
@@ -130,7 +131,7 @@ impl Elector {
         }
     }
 
-    fn heard(&mut self, address: IpAddr, mac: Mac) {
+    fn heard(&mut self, address: IpAddr, mac: Mac, _form: Form) {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Elector, Vip};
 use crate::action::{Action, Report};
+use crate::evidence::Sender;
 use crate::lease::{Declaration, LeaseView};
 use crate::parties::{PARTIES, at_most};
 use crate::witness::Target;
@@ -51,7 +52,7 @@ impl Elector {
             let parties = self.third_parties();
             self.segment.witness.set_parties(parties);
             let probes = self.segment.witness.probes().into_iter();
-            self.step.out.extend(probes.map(|p| Action::Probe { address: p.address, to: p.to }));
+            self.step.out.extend(probes.map(|p| Action::Probe { address: p.address, to: p.to, sender: p.sender }));
             self.segment.witness.open(now);
         }
         if let Some(next) = self.segment.witness.next() {
@@ -111,6 +112,10 @@ impl Elector {
     pub(super) fn probe_vips(&mut self) {
         let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
         let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
-        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None }));
+        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe {
+            address,
+            to: None,
+            sender: Sender::Unspecified,
+        }));
     }
 }

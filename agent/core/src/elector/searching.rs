@@ -11,6 +11,7 @@ use super::ensured::Ensured;
 use super::vip::Search;
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report};
+use crate::evidence::Sender;
 use crate::look::{Found, Look};
 use crate::mac::Mac;
 use crate::planted::planted;
@@ -58,7 +59,9 @@ impl Elector {
             }
             match look.tick(now) {
                 Found::Waits => {}
-                Found::Ask => self.step.out.push(Action::Probe { address: *address, to: None }),
+                Found::Ask => {
+                    self.step.out.push(Action::Probe { address: *address, to: None, sender: Sender::Unspecified })
+                }
                 Found::Nobody => {
                     free.push(*address);
                     continue;

@@ -13,6 +13,7 @@ use crate::event::{Event as ForElector, Moment, Node};
 use crate::health::Verdict;
 use crate::rules::Rules;
 use crate::time::Time;
+use crate::witness;
 
 /// A Lease, and what this node may carry by it.
 #[derive(Debug)]
@@ -146,14 +147,14 @@ impl LeaseSlot {
                     batch.drop(address);
                 }
                 OfElector::Announce { address } => batch.announce(address),
-                OfElector::Probe { address, to: None } if self.is_carrying() && self.is_given(address) => {
+                OfElector::Probe { address, to: None, .. } if self.is_carrying() && self.is_given(address) => {
                     batch.ask(address);
                 }
                 // By unicast a holder is asked for its VIPs, and any other node for its own address.
-                OfElector::Probe { address, to: Some(to) } if !self.given.contains(&address) => {
+                OfElector::Probe { address, to: Some(to), .. } if !self.given.contains(&address) => {
                     batch.ask_peer(address, to);
                 }
-                OfElector::Probe { address, to } => batch.probe(address, to),
+                OfElector::Probe { address, to, sender } => batch.probe(witness::Probe { address, to, sender }),
                 OfElector::Report(what) => {
                     let vips = match &what {
                         Report::LetGo(Why::NotWanted) => dropped.into_iter().collect(),

@@ -27,6 +27,7 @@ use std::time::Duration;
 use crate::core::{self, Core, Interface};
 use crate::elector::Snapshot;
 use crate::event::{Event as ForElector, Moment, Node};
+use crate::evidence::Form;
 use crate::lease::Participant;
 use crate::mac::Mac;
 use crate::rules::Rules;
@@ -153,14 +154,14 @@ impl LeaseVips {
                 self.watch.changed();
                 self.all(at, &ForElector::Node(self.node.clone()));
             }
-            Event::Heard { interface, address, mac } => {
+            Event::Heard { interface, address, mac, form } => {
                 // On another segment the address may be a host's by right.
                 if self.places.of_vip(address).is_some_and(|own| own != interface) {
                     return;
                 }
                 let answering = self.watch.heard(at.now, address, mac);
                 self.heard_again(at, answering);
-                self.heard(at, address, mac);
+                self.heard(at, address, mac, form);
             }
             Event::LeftOver(vips) => {
                 let addresses = vips.into_iter().map(|vip| vip.address);
@@ -217,8 +218,8 @@ impl LeaseVips {
         }
     }
 
-    fn heard(&mut self, at: Moment, address: IpAddr, mac: Mac) {
-        let heard = ForElector::Heard { address, mac };
+    fn heard(&mut self, at: Moment, address: IpAddr, mac: Mac, form: Form) {
+        let heard = ForElector::Heard { address, mac, form };
         if self.by_vip.contains_key(&address) {
             self.of_vip(at, address, heard);
             return;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
+use crate::evidence::Sender;
 use crate::frames::{Frames, Purpose};
 use crate::mac::Mac;
 use crate::rules::Rules;
@@ -77,9 +78,9 @@ pub(super) struct Batch {
     wanted: BTreeMap<IpAddr, Option<Time>>,
     announce: Vec<IpAddr>,
     /// Probes that leave in this step.
-    probes: Vec<(IpAddr, Option<Mac>)>,
+    probes: Vec<witness::Probe>,
     /// The same, and they count for the limit of frames already.
-    counted: Vec<(IpAddr, Option<Mac>)>,
+    counted: Vec<witness::Probe>,
     others: Vec<Output>,
     /// VIPs carried here that wait for a probe, each once: all get their turn.
     asks: VecDeque<IpAddr>,
@@ -109,21 +110,21 @@ impl Batch {
         self.announce.push(address);
     }
 
-    pub(super) fn probe(&mut self, address: IpAddr, to: Option<Mac>) {
-        self.probes.push((address, to));
+    pub(super) fn probe(&mut self, probe: witness::Probe) {
+        self.probes.push(probe);
     }
 
     /// The probes of a window leave now, or this answers when they may.
     pub(super) fn watch(&mut self, now: Time, interface: u32, probes: Vec<witness::Probe>) -> Result<(), Time> {
         self.frames.take(now, interface, &self.rules, Purpose::Watch, probes.len())?;
-        self.counted.extend(probes.into_iter().map(|probe| (probe.address, probe.to)));
+        self.counted.extend(probes);
         Ok(())
     }
 
     /// Asks whether another node is there. Nothing waits for its answer.
     pub(super) fn ask_peer(&mut self, address: IpAddr, to: Mac) {
         if self.rules.frames_per_second.is_none() {
-            self.probe(address, Some(to));
+            self.probe(of_peer(address, to));
         } else if !self.peers.contains(&(address, to)) {
             self.peers.push_back((address, to));
         }
@@ -138,7 +139,7 @@ impl Batch {
         };
         self.next_peer = room.err().unwrap_or_else(|| now + self.rules.probe_spacing().unwrap_or_default());
         if room.is_ok() {
-            self.counted.push((address, Some(to)));
+            self.counted.push(of_peer(address, to));
             self.peers.pop_front();
         }
     }
@@ -195,23 +196,30 @@ impl Batch {
             let these = self.asks.len().min(most);
             for address in self.asks.drain(..these) {
                 self.waiting.remove(&address);
-                self.probes.push((address, None));
+                self.probes.push(witness::Probe { address, to: None, sender: Sender::Unspecified });
             }
         }
         // Electors of several Leases ask for the same peers.
         let mut asked = BTreeSet::new();
         self.probes.retain(|probe| asked.insert(*probe));
-        for interface in self.probes.iter().filter_map(|(address, _)| places.near(*address)) {
+        for interface in self.probes.iter().filter_map(|probe| places.near(probe.address)) {
             self.frames.leave(now, interface, &self.rules, 1);
         }
         self.advance_peers(now, places);
         self.counted.retain(|probe| asked.insert(*probe));
         let all = std::mem::take(&mut self.probes).into_iter().chain(std::mem::take(&mut self.counted));
-        let probe = |(address, to)| Some(Probe { interface: places.near(address)?, address, to });
+        let probe = |witness::Probe { address, to, sender }| {
+            Some(Probe { interface: places.near(address)?, address, to, sender })
+        };
         let probes: Vec<Probe> = all.filter_map(probe).collect();
         if !probes.is_empty() {
             out.push(Output::Probe(probes));
         }
         out
     }
+}
+
+/// Asks another node for its own address.
+fn of_peer(address: IpAddr, to: Mac) -> witness::Probe {
+    witness::Probe { address, to: Some(to), sender: Sender::Unspecified }
 }

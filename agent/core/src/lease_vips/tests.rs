@@ -12,6 +12,7 @@ use super::{Assignment, Call, Event, Input, LeaseVips, Output};
 use crate::action::{Action as OfElector, Cause, Report};
 use crate::core::{Core, Interface, Vip};
 use crate::event::{Event as ForElector, Failure, Moment};
+use crate::evidence::Form;
 use crate::fence;
 use crate::lease::{LeaseView, Notes, Participant, Record};
 use crate::mac::Mac;
@@ -141,7 +142,12 @@ impl World {
                 self.sent.extend(asks.iter().map(|ask| (self.now, ask.address)));
                 for ask in asks {
                     if let Some(mac) = self.others.get(&ask.address).copied() {
-                        self.tell(Event::Heard { interface: ask.interface, address: ask.address, mac });
+                        self.tell(Event::Heard {
+                            interface: ask.interface,
+                            address: ask.address,
+                            mac,
+                            form: Form::Answer(ask.sender),
+                        });
                     }
                 }
             }
@@ -353,7 +359,7 @@ fn who_may_not_have_it_any_more_hands_over_and_serves_until_then() {
     assert_eq!((world.holder(name), world.carried().len()), ("", 1));
     // kube-vip takes it, and is heard.
     world.elect(name, "kube-vip");
-    world.tell(Event::Heard { interface: 2, address: vip(100), mac: OTHER });
+    world.tell(Event::Heard { interface: 2, address: vip(100), mac: OTHER, form: Form::Claim });
     world.run(ms(100));
     assert!(world.carried().is_empty());
     world.elect(name, "");
@@ -399,7 +405,7 @@ fn an_outage_of_the_api_takes_nothing_down() {
         assert_eq!(world.carried().len(), 2);
     }
     // Another is heard: all go, for one has the Lease.
-    world.tell(Event::Heard { interface: 2, address: vip(101), mac: OTHER });
+    world.tell(Event::Heard { interface: 2, address: vip(101), mac: OTHER, form: Form::Claim });
     assert!(world.carried().is_empty());
 }
 
@@ -441,14 +447,14 @@ fn a_host_on_another_segment_is_no_owner() {
     world.assignments(&[(ALL, assignment(&[100]))]);
     for _ in 0..20 {
         world.run(ms(100));
-        world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER });
+        world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER, form: Form::Claim });
     }
     assert_eq!((world.holder(ALL), world.carried()), ("w1", vec![vip(100)]));
     let owner = world.reported(|r| matches!(r, Report::ForeignOwner { .. } | Report::Contested { .. }));
     assert!(owner.is_empty(), "{:?}", world.reports);
     world.away = true;
     world.run(ms(20_000));
-    world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER });
+    world.tell(Event::Heard { interface: 3, address: vip(100), mac: OTHER, form: Form::Claim });
     assert_eq!(world.carried(), [vip(100)]);
 }
 

@@ -11,6 +11,7 @@ use super::record::Object;
 use super::turns::{Asker, Turns};
 use super::vip::{Look, Vip};
 use crate::core::{Interface, Probe};
+use crate::evidence::Sender;
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{AWAY, SELF_PROBE};
@@ -165,7 +166,12 @@ impl SessionVips {
     fn ask_for(&mut self, these: &[IpAddr]) {
         for address in these {
             if let Some(hold) = self.vips.get(address).and_then(|v| v.hold) {
-                self.batch.probes.push(Probe { interface: hold.interface, address: *address, to: None });
+                self.batch.probes.push(Probe {
+                    interface: hold.interface,
+                    address: *address,
+                    to: None,
+                    sender: Sender::Unspecified,
+                });
             }
         }
     }
@@ -241,7 +247,7 @@ impl SessionVips {
             self.asking.looks.entry(index).or_default().asked(now);
         }
         self.due(look.next);
-        self.batch.probes.push(Probe { interface: index, address: vip.address, to: None });
+        self.batch.probes.push(Probe { interface: index, address: vip.address, to: None, sender: Sender::Unspecified });
         for address in parties {
             let ask = self.probe_of(index, address, all);
             if !self.batch.probes.contains(&ask) {
@@ -307,7 +313,8 @@ impl SessionVips {
         let mut links = self.links_on(interface, None);
         let is_many = !all && links.clone().nth(MANY - 1).is_some();
         let to = links.find(|link| is_many && link.addresses.contains(&address));
-        Probe { interface, address, to: to.and_then(|link| link.macs.first().copied()) }
+        let to = to.and_then(|link| link.macs.first().copied());
+        Probe { interface, address, to, sender: Sender::Unspecified }
     }
 
     /// The addresses of other nodes with a session on one interface.

@@ -13,6 +13,7 @@ use super::record_state::RecordState;
 use super::vip::Vip;
 use super::{Report, SessionVips};
 use crate::action::Why;
+use crate::evidence::Form;
 use crate::mac::Mac;
 use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
@@ -23,7 +24,7 @@ pub(super) const YIELDED: Duration = Duration::from_secs(1);
 
 impl SessionVips {
     /// A frame of another host was heard.
-    pub(super) fn heard(&mut self, index: u32, address: IpAddr, mac: Mac) {
+    pub(super) fn heard(&mut self, index: u32, address: IpAddr, mac: Mac, _form: Form) {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }

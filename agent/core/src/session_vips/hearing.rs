@@ -5,6 +5,7 @@ use super::SessionVips;
 use super::hold::{Basis, Hold};
 use super::turns::Asker;
 use crate::core::Probe;
+use crate::evidence::Sender;
 use crate::peers::{HEARD, Quorum, ROUND, SILENT_ROUND};
 use crate::planted::planted;
 use crate::schedule::is_burst_on;
@@ -84,7 +85,12 @@ impl SessionVips {
             waits |= room.is_err();
             if room.is_ok() {
                 self.asking.peers.entry(index).or_default().asked(now);
-                let probes = parties.into_iter().map(|address| Probe { interface: index, address, to: None });
+                let probes = parties.into_iter().map(|address| Probe {
+                    interface: index,
+                    address,
+                    to: None,
+                    sender: Sender::Unspecified,
+                });
                 self.batch.probes.extend(probes);
             }
         }

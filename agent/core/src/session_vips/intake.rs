@@ -16,7 +16,7 @@ impl SessionVips {
             Event::Tick => {}
             Event::Node { interfaces, macs } => self.node_changed(interfaces, macs),
             Event::Link { interface: index, up } => self.link_changed(index, up),
-            Event::Heard { interface: index, address, mac } => self.heard(index, address, mac),
+            Event::Heard { interface: index, address, mac, form } => self.heard(index, address, mac, form),
             Event::LeftOver(found) => self.found_left_over(&found),
             Event::Ensured(addresses) => self.were_put(&addresses),
             Event::NotRefreshed(addresses) => self.not_refreshed(&addresses),

@@ -190,7 +190,7 @@ impl SessionVips {
         let all = view.witness.misses_parties();
         let asks = view.witness.probes().into_iter().map(|p| match p.to {
             None if is_party(p.address) => self.probe_of(view.index, p.address, all),
-            to => Probe { interface: view.index, address: p.address, to },
+            to => Probe { interface: view.index, address: p.address, to, sender: p.sender },
         });
         let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();
         // If another watch asks for that address in this step, its probe is this one's too.

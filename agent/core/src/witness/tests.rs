@@ -43,7 +43,7 @@ fn three_misses_while_a_third_party_answers_are_silence() {
     run(&mut witness, 0, 1_000, true, true);
     assert!(!witness.is_silent());
     let last = run(&mut witness, 1_000, 1_300, false, true);
-    assert_eq!(last[0], Probe { address: VIP, to: None }, "the last probe is broadcast");
+    assert_eq!(last[0], Probe { address: VIP, to: None, sender: Sender::Unspecified }, "the last probe is broadcast");
     witness.tick(ms(1_300));
     assert!(witness.is_silent());
 }
@@ -114,7 +114,7 @@ fn while_the_holder_answers_nobody_else_is_bothered() {
     let mut witness = watching();
     for t in (0..1_000).step_by(100) {
         let (probes, _) = witness.tick(ms(t));
-        assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER) }]);
+        assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER), sender: Sender::Unspecified }]);
         witness.heard(ms(t + 1), VIP, HOLDER);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mooring_agent::core::action::Action;
 use mooring_agent::core::elector::Elector;
 use mooring_agent::core::event::{Event, Failure, Moment, Node};
+use mooring_agent::core::evidence::{Form, Sender};
 use mooring_agent::core::health::Verdict;
 use mooring_agent::core::lease::{Declaration, Handover, LeaseView, Notes, Participant, Record, Tenure};
 use mooring_agent::core::mac::Mac;
@@ -18,6 +19,7 @@ use mooring_agent::core::time::{Time, WallTime};
 use super::bytes::Bytes;
 
 const ME: &str = "cp1";
+const FORMS: [Form; 3] = [Form::Answer(Sender::Own), Form::Answer(Sender::Unspecified), Form::Claim];
 const MY_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Milliseconds between two steps.
 const STEPS: [u64; 12] = [0, 1, 25, 50, 100, 200, 250, 500, 1_000, 2_000, 10_000, 3_600_000];
@@ -162,7 +164,7 @@ impl World {
                 Event::Tick
             }
             10 => Event::Health(bytes.pick(&[Verdict::Healthy, Verdict::Unhealthy, Verdict::NoServer])),
-            11 => Event::Heard { address: place(bytes), mac: mac(bytes) },
+            11 => Event::Heard { address: place(bytes), mac: mac(bytes), form: bytes.pick(&FORMS) },
             12 => Event::Put { address: place(bytes) },
             13 if bytes.yes() => Event::NotRefreshed { address: place(bytes) },
             13 => Event::PutFailed { address: place(bytes), reason: "no".into() },

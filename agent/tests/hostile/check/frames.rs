@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use mooring_agent::core::mac::Mac;
 use mooring_agent::segment::frame::{ArpForm, arp_announce, na_announce};
 use mooring_agent::segment::hear::decode;
-use mooring_agent::segment::{Form, Heard};
+use mooring_agent::segment::{Form, Heard, Sender};
 
 pub fn check(data: &[u8]) {
     one(data);
@@ -54,7 +54,8 @@ fn reference(frame: &[u8]) -> Option<Heard> {
 
 fn arp(packet: &[u8], from: Mac, to_a_host: bool) -> Option<Heard> {
     let form = match packet[..8] {
-        [0, 1, 8, 0, 6, 4, 0, 2] if to_a_host => Form::Answer,
+        [0, 1, 8, 0, 6, 4, 0, 2] if to_a_host && packet[24..28] == [0; 4] => Form::Answer(Sender::Unspecified),
+        [0, 1, 8, 0, 6, 4, 0, 2] if to_a_host => Form::Answer(Sender::Own),
         [0, 1, 8, 0, 6, 4, 0, 1 | 2] => Form::Claim,
         _ => return None,
     };
@@ -84,7 +85,7 @@ fn ndp(frame: &[u8], from: Mac) -> Option<Heard> {
         return None;
     }
     let mac = told.map_or(Some(from), |bytes| mac(&bytes))?;
-    Some(Heard { address: ip.into(), mac, form: if solicited { Form::Answer } else { Form::Claim } })
+    Some(Heard { address: ip.into(), mac, form: if solicited { Form::Answer(Sender::Own) } else { Form::Claim } })
 }
 
 /// The first link-layer address of that kind, as Linux has it; None where options are broken.

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use super::world::{STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
+use crate::evidence::Form;
 use crate::mac::Mac;
 use crate::rules::Rules;
 
@@ -27,7 +28,7 @@ fn claims_both(world: &mut World, holder: usize, mac: Mac) {
     let (begun, calls) = (world.now, world.hosts[holder].calls);
     for _ in 0..20 {
         for address in [V6, VIP] {
-            world.tell(holder, Event::Heard { address, mac });
+            world.tell(holder, Event::Heard { address, mac, form: Form::Claim });
             world.run(ms(1));
         }
         world.run(ms(498));
@@ -63,7 +64,7 @@ fn a_participants_claim_of_one_vip_does_not_end_a_strangers_challenge_of_the_oth
     let (mut world, holder) = dual_stack(2);
     world.hosts[holder].delay = ms(20);
     let mac = world.hosts[1 - holder].mac;
-    world.tell(holder, Event::Heard { address: V6, mac: STRANGER });
+    world.tell(holder, Event::Heard { address: V6, mac: STRANGER, form: Form::Claim });
     world.run(ms(5));
     world.claim(holder, mac);
     world.run(ms(150));

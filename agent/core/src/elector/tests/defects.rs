@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::event::Event;
+use crate::evidence::Form;
 use crate::health::Verdict;
 use crate::lease::Participant;
 use crate::mac::Mac;
@@ -166,7 +167,7 @@ fn the_segment_does_not_fill_the_memory() {
     let (mut world, holder) = World::settled(2, &Rules::default());
     for n in 0..5_000_u32 {
         let address = std::net::IpAddr::from(n.to_be_bytes());
-        world.tell(holder, Event::Heard { address, mac: STRANGER });
+        world.tell(holder, Event::Heard { address, mac: STRANGER, form: Form::Claim });
     }
     assert!(world.hosts[holder].elector.segment.third_heard.len() < 8);
 }

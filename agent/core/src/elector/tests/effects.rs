@@ -29,7 +29,7 @@ impl World {
             Action::Carry { address, deadline } => self.carry(n, address, deadline),
             Action::Drop { address } => self.drop(n, address),
             Action::Announce { address } => self.announce(n, address),
-            Action::Probe { address, to } => self.probe(n, address, to),
+            Action::Probe { address, to, sender } => self.probe(n, address, to, sender),
             Action::Report(report) => self.hosts[n].reports.push((self.now, report)),
             Action::Exit => self.hosts[n].running = false,
         }

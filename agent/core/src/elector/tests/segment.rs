@@ -7,6 +7,7 @@ use super::{Api, GATEWAY, Item, ROUTER, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::elector::Elector;
 use crate::event::{Event, Failure};
+use crate::evidence::{Form, Sender};
 use crate::health::Verdict;
 use crate::lease::{LeaseView, Notes, Record};
 use crate::mac::Mac;
@@ -54,12 +55,12 @@ impl World {
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
             let heard = !self.hosts[m].deaf && !self.hosts[n].deaf && !self.hosts[n].unheard_by.contains(&m);
             if self.hosts[m].group == group && heard {
-                self.put(self.wire, Item::To(m, Event::Heard { address, mac }));
+                self.put(self.wire, Item::To(m, Event::Heard { address, mac, form: Form::Claim }));
             }
         }
     }
 
-    pub(super) fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>) {
+    pub(super) fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         self.hosts[n].probes += 1;
         let asker = &self.hosts[n];
         if asker.deaf {
@@ -76,7 +77,7 @@ impl World {
         let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
         answers.extend((foreign && asker.group == 0).then_some(STRANGER));
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
-            self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac }));
+            self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
         }
     }
 
@@ -189,6 +190,6 @@ impl World {
 
     /// A frame that says that the VIP is at that MAC address.
     pub(in super::super) fn claim(&mut self, n: usize, mac: Mac) {
-        self.tell(n, Event::Heard { address: VIP, mac });
+        self.tell(n, Event::Heard { address: VIP, mac, form: Form::Claim });
     }
 }

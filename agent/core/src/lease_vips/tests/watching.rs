@@ -177,7 +177,7 @@ fn a_frame_of_the_holder_ends_the_suspicion() {
     crash(&mut world);
     for _ in 0..20 {
         world.run(ms(200));
-        world.tell(Event::Heard { interface: 2, address: vip(100), mac: OTHER });
+        world.tell(Event::Heard { interface: 2, address: vip(100), mac: OTHER, form: Form::Claim });
     }
     assert_eq!(taken(&world, "w2"), LEASES.len());
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::world::{STRANGER, ms, vip};
 use crate::core::{Core as _, Interface};
 use crate::event::{Failure, Moment};
+use crate::evidence::Form;
 use crate::lease::Record;
 use crate::mac::Mac;
 use crate::placement::Demand;
@@ -176,7 +177,7 @@ fn writes(actions: &[Output]) -> Vec<(u64, IpAddr, Option<Holder>)> {
 fn an_address_that_was_made_again_while_a_read_was_under_way_is_not_lost() {
     let mut one = One::new();
     one.carries(3);
-    let actions = one.tell(Event::Heard { interface: 2, address: vip(3), mac: STRANGER });
+    let actions = one.tell(Event::Heard { interface: 2, address: vip(3), mac: STRANGER, form: Form::Claim });
     let actions = one.answer(actions);
     let id = read_of(&actions).unwrap();
     // The object was read between the two: it was not there.
@@ -209,7 +210,7 @@ fn the_answer_to_a_write_says_nothing_of_the_object_that_came_after() {
 fn a_watch_that_is_behind_a_read_does_not_end_what_was_read() {
     let mut one = One::new();
     one.carries(3);
-    let actions = one.tell(Event::Heard { interface: 2, address: vip(3), mac: STRANGER });
+    let actions = one.tell(Event::Heard { interface: 2, address: vip(3), mac: STRANGER, form: Form::Claim });
     let id = read_of(&one.answer(actions)).unwrap();
     let read = AddressView { uid: "b".into(), version: one.next(), holder: Some(one.mine()), by_lease: false };
     one.tell(Event::Input(Input::Addresses { id, result: Ok(vec![(vip(3), Some(read))]) }));

@@ -4,6 +4,7 @@ use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
 use crate::action::{Cause, Why};
 use crate::core::Interface;
+use crate::evidence::Form;
 use crate::rules::Rules;
 use crate::session::{EndCause, Link, Subnet};
 use crate::session_vips::{Event, Report};
@@ -190,7 +191,7 @@ fn a_node_that_took_a_vip_does_not_yield_to_the_node_whose_session_has_ended() {
         }
     }
     let mac = world.hosts[last].mac;
-    world.tell(n, Event::Heard { interface: 2, address: vip(moved), mac });
+    world.tell(n, Event::Heard { interface: 2, address: vip(moved), mac, form: Form::Claim });
     nudge(world, 400);
     assert_eq!(world.reported(n, |r| matches!(r, Report::LetGo { why: Why::Yielded, .. })), 0);
     assert_eq!(world.reported(n, |r| *r == Report::Defended { address: vip(moved) }), 1);

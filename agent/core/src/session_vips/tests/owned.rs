@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::world::{Api, World, ms, vip};
 use crate::core::Interface;
+use crate::evidence::Form;
 use crate::placement::{self, Demand};
 use crate::rules::Rules;
 use crate::session::{Link, Subnet};
@@ -158,7 +159,7 @@ fn an_interface_that_leads_nowhere_makes_no_node_a_stranger() {
     world.run(ms(2_000));
     let holder = world.carriers(vip(0))[0];
     let (peer, mac) = (world.hosts[(holder + 1) % 3].name.clone(), world.hosts[(holder + 1) % 3].mac);
-    world.tell(holder, Event::Heard { interface: 2, address: vip(0), mac });
+    world.tell(holder, Event::Heard { interface: 2, address: vip(0), mac, form: Form::Claim });
     world.run(ms(1_000));
     let by = |r: &Report| matches!(r, Report::Contested { node, .. } if node.as_ref() == Some(&peer));
     assert_eq!(world.reported(holder, by), 1, "{:?}", world.hosts[holder].reports);

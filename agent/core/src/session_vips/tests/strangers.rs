@@ -2,6 +2,7 @@
 
 use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
+use crate::evidence::Form;
 use crate::mac::Mac;
 use crate::rules::{LATE, Rules};
 use crate::session_vips::{Event, Report};
@@ -24,7 +25,7 @@ fn stranger(n: u64) -> Mac {
 }
 
 fn claim(world: &mut World, holder: usize, v: u8, mac: Mac) {
-    world.tell(holder, Event::Heard { interface: 2, address: vip(v), mac });
+    world.tell(holder, Event::Heard { interface: 2, address: vip(v), mac, form: Form::Claim });
 }
 
 /// For so many seconds, strangers claim one of these VIPs every 10 ms.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
+use crate::evidence::Form;
 use crate::placement::Demand;
 use crate::rules::Rules;
 use crate::session_vips::{Event, Report};
@@ -85,7 +86,7 @@ fn a_node_that_is_heard_on_another_interface_is_not_ended() {
         for _ in 0..40 {
             world.run(ms(50));
             for n in [0, 2].into_iter().filter(|_| heard) {
-                world.tell(n, Event::Heard { interface: 9, address, mac });
+                world.tell(n, Event::Heard { interface: 9, address, mac, form: Form::Claim });
             }
         }
         assert_eq!(ends(world), usize::from(!heard));

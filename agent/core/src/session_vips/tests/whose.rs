@@ -2,11 +2,12 @@
 
 use super::crash::busiest;
 use super::world::{Api, STRANGER, World, ms, vip};
+use crate::evidence::Form;
 use crate::rules::Rules;
 use crate::session_vips::{Event, Report};
 
 fn claim(world: &mut World, n: usize, v: u8, mac: crate::mac::Mac) {
-    world.tell(n, Event::Heard { interface: 2, address: vip(v), mac });
+    world.tell(n, Event::Heard { interface: 2, address: vip(v), mac, form: Form::Claim });
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn a_claim_on_another_segment_is_none() {
         world.run(ms(12_000));
         assert_eq!(world.carriers(vip(0)), [holder], "{how:?}");
         for _ in 0..10 {
-            world.tell(holder, Event::Heard { interface: 3, address: vip(0), mac: STRANGER });
+            world.tell(holder, Event::Heard { interface: 3, address: vip(0), mac: STRANGER, form: Form::Claim });
             world.run(ms(100));
             assert_eq!(world.carriers(vip(0)), [holder], "{how:?}");
         }
@@ -50,7 +51,7 @@ fn a_vip_that_a_host_has_on_another_segment_is_taken() {
     world.run(ms(1_000));
     world.create(vip(0));
     for _ in 0..40 {
-        world.tell(0, Event::Heard { interface: 3, address: vip(0), mac: STRANGER });
+        world.tell(0, Event::Heard { interface: 3, address: vip(0), mac: STRANGER, form: Form::Claim });
         world.run(ms(50));
     }
     assert_eq!(world.carriers(vip(0)), [0]);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::core::{Core as _, Interface, Vip};
 use crate::event::{Failure, Moment};
+use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::placement::Demand;
 use crate::rules::Rules;
@@ -428,7 +429,7 @@ impl World {
                 self.hosts[n].asked.extend(asks.iter().map(|ask| ask.address));
                 self.hosts[n].broadcast.extend(asks.iter().filter(|ask| ask.to.is_none()).map(|ask| ask.address));
                 for ask in asks {
-                    self.probe(n, ask.address, ask.to);
+                    self.probe(n, ask.address, ask.to, ask.sender);
                 }
             }
             Output::Call(Call::Follow { nodes }) => {
@@ -471,11 +472,11 @@ impl World {
     fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
         if self.hears(from, to) {
             let mac = self.hosts[from].mac;
-            self.put(self.wire, Item::To(to, Event::Heard { interface: 2, address, mac }));
+            self.put(self.wire, Item::To(to, Event::Heard { interface: 2, address, mac, form: Form::Claim }));
         }
     }
 
-    fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>) {
+    fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         let asker = &self.hosts[n];
         if asker.deaf {
             return;
@@ -489,7 +490,10 @@ impl World {
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
         answers.extend(self.stranger.filter(|_| address == vip(0) && asker.group == 0));
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
-            self.put(self.wire * 2, Item::To(n, Event::Heard { interface: 2, address, mac }));
+            self.put(
+                self.wire * 2,
+                Item::To(n, Event::Heard { interface: 2, address, mac, form: Form::Answer(sender) }),
+            );
         }
     }
 
