@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::echo;
 use super::evidence::Sender;
 use super::lease::{Notes, Record};
 use super::mac::Mac;
@@ -127,6 +128,8 @@ pub enum HandsOver {
     Ending,
     /// The API server of this node is not healthy, and another node's is.
     Unhealthy,
+    /// Nobody on the segment answers this node.
+    Mute,
 }
 
 /// A report to people. Reports become log lines, Events and metrics.
@@ -155,6 +158,8 @@ pub enum Report {
         /// Why.
         cause: HandsOver,
     },
+    /// This node took the VIPs because their last holder was silent, and nobody has answered it since: it gives the Lease back.
+    Mute,
     /// The API server is unhealthy on this node, and better on no other node: the VIPs stay.
     NobodyBetter,
     /// Another host answers for a VIP that is not taken for that reason.
@@ -219,6 +224,8 @@ pub enum Report {
     },
     /// Probes of the holder went unanswered, but not (yet) enough.
     ProbeMissed,
+    /// Whether third parties answer this node's probes, and with which sender, has changed.
+    Echo(echo::State),
     /// A take was lost to another node.
     Outrun,
     /// Another machine holds the Lease under this node's name.

@@ -2,10 +2,13 @@
 //!
 //! From the API, an outage and a node that is cut off look alike. The segment tells them apart:
 //!
+//! - A node *hears* a peer by its answer to a probe that went to the peer's MAC address alone. What peers say unasked does not count: a
+//!   node that hears and cannot send is cut off too. Nor does the answer to a broadcast, which a network may give for a dead host: the
+//!   MAC address that it names is asked next.
 //! - A node *knows* a peer that it heard within [`KNOWN`] before the API fell silent, or since. A silence that comes within
 //!   [`KNOWN`] of another one continues it: an answer now and then is no reason to forget who was there. Peers that never answer a probe
 //!   (another subnet, a filter) and names of nodes that are long gone are not known, and do not count.
-//! - A node *hears* a peer that it heard within [`HEARD`]; before it takes a free VIP, one that it heard since it found that free.
+//! - A peer is heard *now* if it was heard within [`HEARD`]; before a node takes a free VIP, since it found that free.
 //! - While the API is silent, a node carries VIPs only as long as it hears enough of the peers that it knows ([`Quorum`]). With
 //!   fewer, it refreshes no fence, and takes nothing provisionally. When it hears enough again, it goes on.
 //!
@@ -17,6 +20,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::mac::Mac;
 use super::planted::planted;
 use super::time::Time;
 
@@ -97,12 +101,30 @@ struct Silence {
 struct Peer {
     heard: Option<Time>,
     asked: Option<Time>,
+    /// The last question was a broadcast.
+    by_broadcast: bool,
+    /// The MAC address that an answer to a broadcast named. It is asked next.
+    named: Option<Mac>,
+}
+
+/// How a peer is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// At the MAC address that it declares, or answered from last.
+    Alone,
+    /// At the MAC address that an answer to a broadcast named.
+    At(Mac),
+    /// By broadcast: it did not answer alone, and a bond may have changed its MAC address.
+    Everybody,
 }
 
 impl Peers {
-    /// A frame of that peer was heard.
-    pub fn heard(&mut self, now: Time, peer: &str) {
-        if let Some(peer) = self.all.get_mut(peer) {
+    /// That peer answered a probe, from that MAC address.
+    pub fn answered(&mut self, now: Time, peer: &str, mac: Mac) {
+        let Some(peer) = self.all.get_mut(peer) else { return };
+        if (peer.by_broadcast || peer.named.is_some()) && !planted!(BelievesBroadcasts) {
+            (peer.by_broadcast, peer.named) = (false, Some(mac));
+        } else {
             peer.heard = Some(now);
         }
     }
@@ -129,7 +151,7 @@ impl Peers {
 
     /// The peers to ask now: those that were neither heard nor asked lately, a few at a time, the longest unheard first.
     /// `silent`: the API does not answer, and it matters who is heard.
-    pub fn to_ask(&mut self, now: Time, silent: bool) -> Vec<String> {
+    pub fn to_ask(&mut self, now: Time, silent: bool) -> Vec<(String, Ask)> {
         if now < self.next {
             return vec![];
         }
@@ -138,15 +160,21 @@ impl Peers {
         due.retain(|(due, _)| *due <= now);
         due.sort_unstable();
         let these: Vec<String> = due.into_iter().take(AT_ONCE).map(|(_, name)| name.clone()).collect();
-        for name in &these {
-            if let Some(peer) = self.all.get_mut(name) {
-                peer.asked = Some(now);
-            }
-        }
+        let ask = |name: String| {
+            let ask = self.all.get_mut(&name)?.ask(now);
+            Some((name, ask))
+        };
+        let these: Vec<(String, Ask)> = these.into_iter().filter_map(ask).collect();
         if !these.is_empty() {
             self.next = now + APART;
         }
         these
+    }
+
+    /// How that peer is asked next.
+    #[must_use]
+    pub fn next_ask(&self, peer: &str) -> Ask {
+        self.all.get(peer).map_or(Ask::Alone, Peer::next_ask)
     }
 
     /// `silent`: since when the API has been silent; None: it answers.
@@ -176,7 +204,26 @@ impl Peers {
 }
 
 impl Peer {
+    /// Alone and by broadcast in turn, for as long as it does not answer alone.
+    fn ask(&mut self, now: Time) -> Ask {
+        let ask = self.next_ask();
+        (self.named, self.by_broadcast, self.asked) = (None, ask == Ask::Everybody, Some(now));
+        ask
+    }
+
+    fn next_ask(&self) -> Ask {
+        let unanswered = self.asked.is_some() && self.asked > self.heard;
+        match self.named {
+            Some(mac) => Ask::At(mac),
+            None if unanswered && !self.by_broadcast => Ask::Everybody,
+            None => Ask::Alone,
+        }
+    }
+
     fn due(&self, silent: bool, anew: Time) -> Time {
+        if self.named.is_some() {
+            return Time::default();
+        }
         let round = if silent { SILENT_ROUND } else { ROUND };
         // One that was never asked is asked at once.
         self.heard.max(self.asked).filter(|at| *at >= anew).map_or_else(Time::default, |at| at + round)
@@ -186,6 +233,8 @@ impl Peer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
     fn at(ms: u64) -> Time {
         Time::from_nanos(ms * 1_000_000)
@@ -209,21 +258,21 @@ mod tests {
     #[test]
     fn only_peers_that_were_heard_before_the_silence_count() {
         let mut peers = peers(&["a", "b", "gone", "never"]);
-        peers.heard(at(1_000), "gone");
-        peers.heard(at(60_000), "a");
-        peers.heard(at(60_000), "b");
+        peers.answered(at(1_000), "gone", MAC);
+        peers.answered(at(60_000), "a", MAC);
+        peers.answered(at(60_000), "b", MAC);
         assert_eq!(peers.count(at(59_000), Some(at(60_000))), Some((2, 2)));
         assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((0, 2)), "they fell silent with the API");
-        peers.heard(at(70_000), "never");
+        peers.answered(at(70_000), "never", MAC);
         assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((1, 3)), "one more is there after all");
-        peers.heard(at(70_001), "nobody");
+        peers.answered(at(70_001), "nobody", MAC);
         assert_eq!(peers.count(at(70_001), Some(at(61_000))), Some((0, 3)));
     }
 
     #[test]
     fn an_answer_now_and_then_does_not_end_a_silence() {
         let mut peers = peers(&["a"]);
-        peers.heard(at(9_000), "a");
+        peers.answered(at(9_000), "a", MAC);
         peers.note_silence(at(10_000), Some(at(10_000)));
         assert_eq!(peers.count(at(9_500), Some(at(10_000))), Some((0, 1)));
         peers.note_silence(at(50_000), None);
@@ -234,27 +283,52 @@ mod tests {
         assert_eq!(peers.count(at(99_000), Some(at(99_000))), Some((0, 0)), "the API has answered for long");
     }
 
+    /// The names of those that are asked then.
+    fn asked(peers: &mut Peers, ms: u64, silent: bool) -> Vec<String> {
+        peers.to_ask(at(ms), silent).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn who_does_not_answer_alone_is_asked_by_broadcast_and_then_where_that_placed_it() {
+        const PORT: Mac = Mac([2, 0, 0, 0, 0, 2]);
+        let mut peers = peers(&["a"]);
+        let ask = |peers: &mut Peers, ms| peers.to_ask(at(ms), true).first().map(|(_, ask)| *ask);
+        let heard = |peers: &Peers| peers.count(at(9_000), Some(at(10_000)));
+        peers.note_silence(at(10_000), Some(at(10_000)));
+        assert_eq!(ask(&mut peers, 10_000), Some(Ask::Alone));
+        assert_eq!(ask(&mut peers, 10_500), Some(Ask::Everybody));
+        peers.answered(at(10_501), "a", PORT);
+        assert_eq!(heard(&peers), Some((0, 0)), "a network may answer for a dead host");
+        assert_eq!(ask(&mut peers, 10_550), Some(Ask::At(PORT)), "at once");
+        assert_eq!(ask(&mut peers, 11_050), Some(Ask::Everybody), "and so on");
+        peers.answered(at(11_051), "a", PORT);
+        assert_eq!(ask(&mut peers, 11_100), Some(Ask::At(PORT)));
+        peers.answered(at(11_101), "a", PORT);
+        assert_eq!(heard(&peers), Some((1, 1)));
+        assert_eq!(ask(&mut peers, 11_700), Some(Ask::Alone));
+    }
+
     #[test]
     fn each_is_asked_in_its_turn() {
         let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
         let mut peers = peers(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        assert_eq!(peers.to_ask(at(1_000), false), names[..8]);
-        assert_eq!(peers.to_ask(at(1_010), false), [""; 0], "not all at once");
+        assert_eq!(asked(&mut peers, 1_000, false), names[..8]);
+        assert_eq!(asked(&mut peers, 1_010, false), [""; 0], "not all at once");
         assert_eq!(peers.next(false), Some(at(1_050)));
-        assert_eq!(peers.to_ask(at(1_050), false), names[8..]);
+        assert_eq!(asked(&mut peers, 1_050, false), names[8..]);
         assert_eq!(peers.next(false), Some(at(11_000)));
-        peers.heard(at(5_000), "n0");
-        assert_eq!(peers.to_ask(at(11_000), false), names[1..8], "one that was heard meanwhile waits");
-        assert_eq!(peers.to_ask(at(11_100), true), ["n8", "n9", "n0"], "the API is silent: the longest unheard first");
+        peers.answered(at(5_000), "n0", MAC);
+        assert_eq!(asked(&mut peers, 11_000, false), names[1..8], "one that was heard meanwhile waits");
+        assert_eq!(asked(&mut peers, 11_100, true), ["n8", "n9", "n0"], "the API is silent: the longest unheard first");
         assert_eq!(peers.next(true), Some(at(11_500)));
         peers.ask_anew(at(11_150));
-        assert_eq!(peers.to_ask(at(11_150), true).len(), 8, "it matters from now on");
+        assert_eq!(asked(&mut peers, 11_150, true).len(), 8, "it matters from now on");
     }
 
     #[test]
     fn those_that_stay_are_remembered() {
         let mut peers = peers(&["a", "b"]);
-        peers.heard(at(1_000), "a");
+        peers.answered(at(1_000), "a", MAC);
         peers.set(["a", "c"].into_iter());
         assert_eq!(peers.count(at(1_000), Some(at(1_000))), Some((1, 1)));
     }

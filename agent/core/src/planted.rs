@@ -18,6 +18,18 @@ pub enum Bug {
     WriteWithoutVersion,
     /// A miss counts though no third party answered.
     DeafWitness,
+    /// What other hosts say unasked counts as an answer.
+    ClaimsEntitle,
+    /// A third party's answer counts for a probe of another form.
+    AnyForm,
+    /// An answer to a broadcast counts, whether or not the host that it names answers.
+    BelievesBroadcasts,
+    /// A node that took VIPs by silence keeps them though nobody answers it.
+    MuteKeeps,
+    /// An unhealthy holder hands over only to a participant that it hears on the segment.
+    OnlyWhoIsHeard,
+    /// Silence to probes of one sender rules out a foreign owner, though no third party answers these.
+    OneSenderIsEnough,
     /// A holder that was never heard in its tenure is taken for silent.
     NeverHeard,
     /// The last holder's silence counts for the next holder.

@@ -2,14 +2,19 @@
 //!
 //! Time is cut into windows of one interval. A window opens with a probe, and closes answered or unanswered (a miss). A miss
 //! counts only if this node's own tick was on time. From the second miss on, a third party must also have answered in the
-//! same window: a candidate that is deaf or starved takes nothing from a holder that is alive.
+//! same window, and a probe of the same form ([`crate::evidence`]): a candidate that is deaf, mute or starved, or whose probes a
+//! network drops, takes nothing from a holder that is alive.
+//!
+//! Only the answer to a probe that went to one MAC address counts as the holder's. An answer to a broadcast names a MAC address,
+//! which is asked at once: ARP suppression (EVPN, NSX, OVN) answers broadcasts for hosts that are gone.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::evidence::Sender;
+use super::evidence::{Form, Sender};
 use super::lease::Declaration;
 use super::mac::Mac;
+use super::parties::Party;
 use super::planted::planted;
 use super::rules::WITNESS_INTERVAL;
 use super::time::Time;
@@ -61,9 +66,60 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug)]
 struct Window {
     opened: Time,
+    /// The host that is asked; None: everybody.
+    asked: Option<Mac>,
+    /// That host was named by an answer to a broadcast.
+    verifies: bool,
+    sender: Sender,
     answered: bool,
-    third: bool,
-    third_asked: bool,
+    /// What third parties were asked for, and what they answered.
+    parties: Parties,
+}
+
+/// Third parties in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parties {
+    /// None was asked.
+    NotAsked,
+    /// They were asked, and none has answered.
+    Silent,
+    /// One answered a probe of another form than the window's: its MAC address was not known.
+    Learned,
+    /// One answered a probe of the window's form.
+    Answered,
+}
+
+/// With which sender a VIP that may be free is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    /// The sender of the first probes.
+    pub first: Sender,
+    /// Third parties have answered probes with that sender lately.
+    pub works: bool,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { first: Sender::Unspecified, works: false }
+    }
+}
+
+/// A look with one sender after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Forms {
+    looks: Looks,
+    /// The sender now.
+    sender: Sender,
+    /// A third party answered a probe with that sender in this look, or lately.
+    answered: bool,
+    /// The other sender had its turn.
+    both: bool,
+}
+
+impl Forms {
+    fn begin(&mut self) {
+        *self = Self { looks: self.looks, sender: self.looks.first, answered: self.looks.works, both: false };
+    }
 }
 
 /// Asks the segment for one target, window by window, and counts what stays unanswered.
@@ -73,7 +129,12 @@ pub struct Witness {
     needed: u32,
     target: Target,
     vips: Vec<IpAddr>,
-    parties: Vec<IpAddr>,
+    parties: Vec<Party>,
+    /// What [`Sender::Own`] amounts to here: [`Sender::Unspecified`] where the interface has no address of its own.
+    own: Sender,
+    forms: Forms,
+    /// An answer to a broadcast named this host: it is asked next.
+    named: Option<Mac>,
     window: Option<Window>,
     next: Time,
     misses: u32,
@@ -102,6 +163,9 @@ impl Witness {
             target: Target::Nothing,
             vips: vec![],
             parties: vec![],
+            own: Sender::Own,
+            forms: Forms::default(),
+            named: None,
             window: None,
             next: Time::default(),
             misses: 0,
@@ -166,32 +230,56 @@ impl Witness {
     }
 
     /// Third parties that are asked beside the holder when the next window opens.
-    pub fn set_parties(&mut self, parties: Vec<IpAddr>) {
+    pub fn set_parties(&mut self, parties: Vec<Party>) {
         self.parties = parties;
+        if self.deaf > 0 {
+            // Their MAC addresses may have changed.
+            self.parties.iter_mut().for_each(|party| party.mac = None);
+        }
+    }
+
+    /// How probes ask here: as whom a host asks another one, and as whom it looks for a VIP that may be free.
+    pub fn set_senders(&mut self, own: Sender, looks: Looks) {
+        self.own = own;
+        if self.forms.looks != looks {
+            let fresh = !self.forms.both && self.quiet == 0;
+            self.forms.looks = looks;
+            if fresh {
+                self.forms.begin();
+            }
+            self.forms.answered |= looks.works && self.forms.sender == looks.first;
+        }
     }
 
     /// Whether the next window asks third parties too, if none is open now.
     #[must_use]
     pub fn asks_parties(&self) -> bool {
-        self.target == Target::Anybody || self.misses > 0 || self.needed <= 1
+        self.target == Target::Anybody || self.misses > 0 || self.needed <= 1 || self.named.is_some()
     }
 
     /// Whether answers of third parties are waited for.
     #[must_use]
     pub fn waits_for_parties(&self) -> bool {
-        self.window.is_some_and(|window| window.third_asked)
+        self.window.is_some_and(|window| window.parties != Parties::NotAsked)
+    }
+
+    /// Whether that third party is asked in the window that is open.
+    #[must_use]
+    pub fn asks_beside(&self, address: IpAddr) -> bool {
+        self.waits_for_parties() && self.parties.iter().any(|party| party.address == address)
     }
 
     /// The own step came late, or the link was down: silence says nothing.
     pub fn forget(&mut self, now: Time) {
-        self.window = None;
+        (self.window, self.named) = (None, None);
         self.next = now;
         self.forget_windows();
     }
 
     /// What closed windows have shown says nothing any more.
-    const fn forget_windows(&mut self) {
+    fn forget_windows(&mut self) {
         (self.misses, self.quiet, self.deaf) = (0, 0, 0);
+        self.forms.begin();
     }
 
     /// A step begins. If it is late for the window that is open, or for the next one to open, earlier misses say nothing.
@@ -207,30 +295,38 @@ impl Witness {
     }
 
     /// Another host spoke for `address`, which is a VIP or belongs to a third party.
-    pub fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) {
+    pub fn heard(&mut self, now: Time, address: IpAddr, mac: Mac, form: Form) {
         if self.vips.contains(&address) {
             let declared = match &self.target {
                 Target::Holder(declaration) => declaration.macs.contains(&mac),
                 _ => true,
             };
-            self.heard_owner(now, mac, declared);
-        } else if let Some(window) = &mut self.window
-            && self.parties.contains(&address)
+            self.heard_owner(now, mac, declared, form);
+        } else if let Some(party) = self.parties.iter_mut().find(|party| party.address == address)
+            && let Some(window) = &mut self.window
+            && (form.is_answer() || planted!(ClaimsEntitle))
         {
-            window.third = true;
+            let same_cast = window.asked.is_none() || party.mac.is_some();
+            let same_form = same_cast && (form.answers(address, window.sender) || planted!(ClaimsEntitle));
+            if same_form || planted!(AnyForm) {
+                window.parties = Parties::Answered;
+            } else if !same_cast && window.parties == Parties::Silent {
+                window.parties = Parties::Learned;
+            }
         }
     }
 
     /// The target was heard, from a MAC address that it may not have declared.
-    pub fn heard_target(&mut self, now: Time, mac: Mac) {
-        self.heard_owner(now, mac, true);
+    pub fn heard_target(&mut self, now: Time, mac: Mac, form: Form) {
+        self.heard_owner(now, mac, true, form);
     }
 
     /// A host spoke for a VIP that is perhaps not asked for: one that the holder has not declared yet, or that was held back
     /// until now. From a MAC address that the holder declared, this shows that the holder is alive. It does not show that the
     /// holder answers for the addresses that are asked for.
-    pub fn heard_for_another(&mut self, mac: Mac) {
-        if matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
+    pub fn heard_for_another(&mut self, mac: Mac, form: Form) {
+        let is_its = !form.is_answer() || self.is_asked(mac) || planted!(BelievesBroadcasts);
+        if is_its && matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
             self.forget_windows();
             if let Some(window) = &mut self.window {
                 window.answered = true;
@@ -238,10 +334,37 @@ impl Witness {
         }
     }
 
-    fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool) {
+    fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool, form: Form) {
+        if form.is_answer() && !self.is_asked(mac) && !planted!(BelievesBroadcasts) {
+            // Perhaps another host answers for one that is gone.
+            self.name(now, mac);
+            return;
+        }
+        self.is_there(now, mac);
+        self.in_tenure |= is_target && (form.is_answer() || planted!(ClaimsEntitle));
+    }
+
+    /// Whether the probe of the open window went to that host alone.
+    fn is_asked(&self, mac: Mac) -> bool {
+        self.window.is_some_and(|window| window.asked == Some(mac))
+    }
+
+    /// That host is asked by the next window. A broadcast's window ends for it.
+    fn name(&mut self, now: Time, mac: Mac) {
+        if self.named.is_some() {
+            return;
+        }
+        self.named = Some(mac);
+        if self.window.is_some_and(|window| window.asked.is_none()) {
+            (self.window, self.next) = (None, now);
+        }
+    }
+
+    /// The target lives: what was missed says nothing.
+    fn is_there(&mut self, now: Time, mac: Mac) {
         self.forget_windows();
         self.answered = Some((now, mac));
-        self.in_tenure |= is_target;
+        self.named = None;
         if let Some(window) = &mut self.window {
             window.answered = true;
         }
@@ -307,7 +430,13 @@ impl Witness {
     /// No host answered for the VIP for a while, whether or not third parties were heard: enough to rule out a foreign owner.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.quiet >= self.needed
+        self.quiet >= self.needed && (self.forms.answered || self.forms.both || !self.has_other_sender())
+    }
+
+    /// Whether a look can ask as somebody else. A holder is asked as any host asks.
+    fn has_other_sender(&self) -> bool {
+        let is_look = self.target == Target::Anybody && !planted!(OneSenderIsEnough);
+        is_look && self.own == Sender::Own && self.vips.iter().any(IpAddr::is_ipv4)
     }
 
     /// The last window was not answered, and no third party was heard in it either.
@@ -354,43 +483,90 @@ impl Witness {
             self.forget(now);
             return false;
         }
+        if window.verifies && window.parties != Parties::Answered {
+            // Nothing shows that the host could have been heard: the answer that named it is believed.
+            if let Some(mac) = window.asked {
+                self.is_there(now, mac);
+            }
+            return false;
+        }
+        if window.parties == Parties::Learned {
+            self.deaf = 0;
+        }
+        if self.named.is_some() || window.parties == Parties::Learned {
+            // The next window asks the host that was named, or third parties as it asks for the VIP.
+            return false;
+        }
         self.quiet = self.quiet.saturating_add(1);
         if self.quiet > self.needed.saturating_mul(4) {
             // It has been quiet for long: whatever follows from that was done, or cannot be done. Probes become rare.
             self.next = window.opened + SLOW.max(self.interval);
         }
-        if window.third {
-            self.deaf = 0;
-        } else if window.third_asked && !self.parties.is_empty() {
-            (self.deaf, self.deaf_at) = (self.deaf.saturating_add(1), now);
+        match window.parties {
+            Parties::Answered => (self.deaf, self.forms.answered) = (0, true),
+            Parties::Silent if !self.parties.is_empty() => {
+                (self.deaf, self.deaf_at) = (self.deaf.saturating_add(1), now);
+            }
+            _ => {}
         }
-        if !window.third_asked || window.third || planted!(DeafWitness) {
+        if matches!(window.parties, Parties::NotAsked | Parties::Answered) || planted!(DeafWitness) {
             self.misses += 1;
             return true;
         }
         // This node is deaf: it may have missed earlier answers for the same reason.
         self.misses = 0;
+        self.change_sender();
         false
+    }
+
+    /// A look that no third party answered goes on with the other sender: perhaps the network drops the one that it had.
+    fn change_sender(&mut self) {
+        let forms = self.forms;
+        if self.quiet < self.needed || forms.answered || !self.has_other_sender() {
+            return;
+        }
+        let sender = if forms.sender == Sender::Unspecified { self.own } else { Sender::Unspecified };
+        // The first change begins the count anew. From the second on, both senders had their turn.
+        self.quiet = if forms.both { self.quiet } else { 0 };
+        self.forms = Forms { sender, both: true, ..forms };
+    }
+
+    /// Whom the next window asks, and as whom.
+    fn asks(&self) -> (Option<Mac>, Sender) {
+        let last = self.answered.map(|(_, mac)| mac);
+        let to = match &self.target {
+            _ if self.named.is_some() => self.named,
+            // The last probe is a broadcast: a bond may have changed its MAC address.
+            Target::Holder(d) => last.or_else(|| d.macs.first().copied()).filter(|_| self.misses + 1 < self.needed),
+            Target::Anybody => last.filter(|_| self.quiet == 0),
+            Target::Nothing => None,
+        };
+        let looks = to.is_none() && self.target == Target::Anybody;
+        (to, if looks { self.forms.sender } else { self.own })
+    }
+
+    /// With which sender the next window asks.
+    #[must_use]
+    pub fn asks_as(&self) -> Sender {
+        self.asks().1
     }
 
     /// The probes with which the next window opens.
     #[must_use]
     pub fn probes(&self) -> Vec<Probe> {
-        let holder = match &self.target {
-            Target::Holder(d) => self.answered.map(|(_, mac)| mac).or_else(|| d.macs.first().copied()),
-            _ => None,
-        };
-        // The last probe is a broadcast: a bond may have changed its MAC address.
-        let to = holder.filter(|_| self.misses + 1 < self.needed);
-        let vips = self.vips.iter().map(|address| Probe { address: *address, to, sender: Sender::Unspecified });
+        let (to, sender) = self.asks();
+        let vips = self.vips.iter().map(|address| Probe { address: *address, to, sender });
         let parties = self.parties.iter().filter(|_| self.asks_parties());
-        vips.chain(parties.map(|address| Probe { address: *address, to: None, sender: Sender::Unspecified })).collect()
+        let party = |party: &Party| Probe { address: party.address, to: to.and(party.mac), sender };
+        vips.chain(parties.map(party)).collect()
     }
 
     /// A window opens: [`Witness::probes`] leave.
     pub fn open(&mut self, now: Time) {
-        let third_asked = self.asks_parties();
-        self.window = Some(Window { opened: now, answered: false, third: false, third_asked });
+        let (asked, sender) = self.asks();
+        let parties = if self.asks_parties() { Parties::Silent } else { Parties::NotAsked };
+        let verifies = self.named.take().is_some();
+        self.window = Some(Window { opened: now, asked, verifies, sender, answered: false, parties });
     }
 }
 

@@ -281,6 +281,9 @@ impl Elector {
         if let (true, Role::Holding(holding)) = (returns, &mut self.role) {
             holding.returns_until = Some(self.step.at.now + self.rules.lease_duration);
         }
+        if cause == Cause::Witness {
+            self.took_by_silence();
+        }
         self.candidacy.turns = 0;
         self.candidacy.left_since = None;
         self.report(if confirmed { Report::Confirmed } else { Report::Took(cause) });

@@ -21,8 +21,10 @@ const HEARD_FRESH: Duration = Duration::from_secs(1);
 const SECOND_LOOK: Duration = Duration::from_millis(250);
 /// The same, if nobody was better before: then the outage was one of all nodes, and just ends.
 const RECOVERS: Duration = Duration::from_secs(1);
+/// After so many looks that found healthy API servers of no participant, anybody may take the Lease.
+const UNNAMED: u32 = 5;
 /// How long the holder waits for an unknown successor: client-go's candidates look at the Lease every 2 to 2.4 s.
-const STRANGER_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const STRANGER_WITHIN: Duration = Duration::from_secs(3);
 
 impl Elector {
     /// A holder that is asked to end, or whose service is not healthy, looks for a successor.
@@ -68,11 +70,11 @@ impl Elector {
     }
 
     fn leave(&mut self) {
-        let now = self.step.at.now;
         let healthy = self.service.healthy_peers().unwrap_or_default();
         let successor = self.successor(healthy);
         let better = successor.is_some() && !healthy.is_empty();
-        if !self.process.is_ending() && !self.is_better_twice(better) {
+        let unnamed = successor.is_none() && !healthy.is_empty() && self.api.away.is_none();
+        if !self.process.is_ending() && !self.lets_anybody_take(unnamed) && !self.is_better_twice(better) {
             return;
         }
         if successor.is_none() && self.api.away.is_some() {
@@ -84,6 +86,13 @@ impl Elector {
         let successor = successor.filter(|name| !self.shares_address(name));
         let longest = if successor.is_some() { Duration::MAX } else { STRANGER_WITHIN };
         let grace = self.rules.handover_grace.min(longest);
+        let cause = if self.process.is_ending() { HandsOver::Ending } else { HandsOver::Unhealthy };
+        self.begin_leaving(successor, grace, cause);
+    }
+
+    /// The Lease is released to that successor (None: to anybody), and the VIPs stay until the successor is heard.
+    pub(super) fn begin_leaving(&mut self, successor: Option<String>, grace: Duration, cause: HandsOver) {
+        let now = self.step.at.now;
         let Role::Holding(holding) = &self.role else { return };
         let leaving = Leaving {
             deadline: holding.sent + self.rules.lease_duration,
@@ -98,9 +107,19 @@ impl Elector {
             to: successor.clone(),
         };
         self.api.next_write = now;
-        let cause = if self.process.is_ending() { HandsOver::Ending } else { HandsOver::Unhealthy };
         self.report(Report::HandingOver { to: successor, cause });
         self.become_role(Role::Leaving(leaving));
+    }
+
+    /// Whether so many looks in a row have found healthy API servers that belong to no participant: those nodes may have candidates that
+    /// do not declare that they take part (kube-vip). A VIP that leads to a dead API server is worse than a short search.
+    fn lets_anybody_take(&mut self, unnamed: bool) -> bool {
+        self.service.unnamed = if unnamed { self.service.unnamed.saturating_add(1) } else { 0 };
+        if self.service.unnamed < UNNAMED || planted!(OnlyWhoIsHeard) {
+            return false;
+        }
+        self.service.unnamed = 0;
+        true
     }
 
     /// Whether two looks in a row have found a peer better. If not, says when to look again. A shared outage ends for each API server at a
@@ -127,17 +146,19 @@ impl Elector {
         false
     }
 
-    /// A participant that was heard just now; one with a healthy service, if there is one, and rather one whose addresses are its own.
-    /// The address of an API server says which participant it belongs to.
+    /// A participant that lives: it was heard just now, or its API server has answered. One with a healthy service, if there is one;
+    /// rather one that was heard, and rather one whose addresses are its own. The address of an API server says which participant it
+    /// belongs to. Nodes that do not hear each other (isolated ports, filters) still hand over.
     fn successor(&self, healthy: &[IpAddr]) -> Option<String> {
         let now = self.step.at.now;
-        let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|at| now.since(*at) <= HEARD_FRESH);
-        let alive = |p: &Participant| p.addresses.iter().any(heard);
+        let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|(at, _)| now.since(*at) <= HEARD_FRESH);
+        let heard = |p: &Participant| p.addresses.iter().any(heard);
         let by_interface = |p: &Participant| p.addresses.iter().any(|address| healthy.contains(address));
         let well = |p: &Participant| if planted!(MatchesByInterface) { by_interface(p) } else { p.serves_at(healthy) };
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
+        let alive = |p: &Participant| heard(p) || well(p) && !planted!(OnlyWhoIsHeard);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
-        live.sort_by_key(|(name, p)| (!well(p), self.shares_address(name)));
+        live.sort_by_key(|(name, p)| (!well(p), !heard(p), self.shares_address(name)));
         let (name, participant) = live.first()?;
         (self.process.is_ending() || well(participant)).then(|| (*name).clone())
     }

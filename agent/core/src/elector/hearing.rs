@@ -8,7 +8,7 @@ use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::evidence::Sender;
 use crate::mac::Mac;
-use crate::peers::HEARD;
+use crate::peers::{Ask, HEARD};
 use crate::rules::AWAY;
 use crate::time::Time;
 
@@ -40,36 +40,70 @@ impl Elector {
         self.segment.peers.set(others);
         let silence = self.silent_since();
         self.segment.peers.note_silence(self.step.at.now, silence);
-        for name in self.segment.peers.to_ask(self.step.at.now, silent) {
-            self.ask_peer(&name, silent);
+        for (name, ask) in self.segment.peers.to_ask(self.step.at.now, silent) {
+            self.ask_peer(&name, ask);
         }
         if let Some(next) = self.segment.peers.next(silent) {
             self.due(next);
         }
+        self.advance_echo();
     }
 
-    /// By unicast while the API answers, so that nobody else is bothered. When it matters, by broadcast: a bond may have changed
-    /// its MAC address.
-    fn ask_peer(&mut self, name: &str, broadcast: bool) {
+    /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
+    fn advance_echo(&mut self) {
+        let now = self.step.at.now;
+        let Some(party) = self.third_parties().first().copied() else { return };
+        // Limited frames are for what has to be known now.
+        let asks = self.rules.frames_per_second.is_none();
+        for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {
+            self.segment.echo.asked(now, sender);
+            // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
+            let (to, sender) = match sender {
+                Sender::Own => (party.mac, self.own_sender()),
+                Sender::Unspecified => (None, sender),
+            };
+            self.act(Action::Probe { address: party.address, to, sender });
+        }
+        let next = self.segment.echo.next();
+        if asks && next > now {
+            self.due(next);
+        }
+        let state = self.segment.echo.state(now);
+        if state != self.segment.echoes {
+            self.segment.echoes = state;
+            self.report(Report::Echo(state));
+        }
+    }
+
+    fn ask_peer(&mut self, name: &str, ask: Ask) {
         let Some(peer) = self.lease.view().and_then(|view| view.notes.participants.get(name)) else { return };
-        let to: Option<Mac> = peer.macs.first().copied().filter(|_| !broadcast);
+        let to = match ask {
+            Ask::Alone => peer.addresses.first().and_then(|address| self.mac_of(*address)),
+            Ask::At(mac) => Some(mac),
+            Ask::Everybody => None,
+        };
+        let (now, sender) = (self.step.at.now, self.own_sender());
         let own = |address: &&IpAddr| !self.vips.contains_key(*address);
-        let probes: Vec<_> = peer
-            .addresses
-            .iter()
-            .filter(own)
-            .map(|a| Action::Probe { address: *a, to, sender: Sender::Unspecified })
-            .collect();
-        self.step.out.extend(probes);
+        let addresses: Vec<IpAddr> = peer.addresses.iter().filter(own).copied().collect();
+        if !addresses.is_empty() {
+            self.segment.echo.asked(now, Sender::Own);
+        }
+        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to, sender }));
     }
 
-    /// A frame for an address that is no VIP's: perhaps a peer's own. Each host counts as one peer, although the Lease may still name
-    /// a node that is gone and whose address the host has now. A bond may answer from a MAC address that nobody declared.
-    pub(super) fn peer_heard(&mut self, address: IpAddr, mac: Mac) {
+    /// A host answered for an address that is no VIP's: a gateway's, or a peer's own. Each host counts as one peer, although the Lease
+    /// may still name a node that is gone and whose address the host has now. A bond may answer from a MAC address that nobody declared.
+    pub(super) fn third_party_answered(&mut self, address: IpAddr, mac: Mac) {
+        let now = self.step.at.now;
+        // Only addresses that may be asked for are remembered: others must not fill the memory.
+        if self.node.gateways.contains(&address) || self.peers().contains(&address) {
+            self.segment.third_heard.insert(address, (now, mac));
+        }
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
         let having = participants.filter(|(_, peer)| peer.addresses.contains(&address));
         if let Some((name, _)) = having.min_by_key(|(_, peer)| !peer.macs.contains(&mac)) {
-            self.segment.peers.heard(self.step.at.now, name);
+            self.segment.peers.answered(now, name, mac);
+            self.step.again = true;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::challenge::Challenges;
+use super::mute::Heard;
 use super::service::Found;
 use super::{Elector, Role};
 use crate::action::{Report, Why};
@@ -30,6 +31,8 @@ pub(super) struct Holding {
     pub(super) returns_until: Option<Time>,
     /// A renewal met a conflict, and the Lease was not read since: the Lease may belong to another node.
     pub(super) in_doubt: bool,
+    /// Whether the segment hears this node.
+    pub(super) heard: Heard,
     /// When the segment is asked next whether somebody else has the VIP.
     look: Time,
 }
@@ -50,6 +53,7 @@ impl Elector {
             leaving_since: None,
             returns_until: None,
             in_doubt: false,
+            heard: Heard::default(),
             look: self.step.at.now,
         };
         self.become_role(Role::Holding(holding));
@@ -108,6 +112,7 @@ impl Elector {
             self.renew();
         }
         self.look_for_another();
+        self.advance_mute();
         self.consider_leaving();
     }
 

@@ -131,23 +131,25 @@ impl Elector {
         }
     }
 
-    fn heard(&mut self, address: IpAddr, mac: Mac, _form: Form) {
+    fn heard(&mut self, address: IpAddr, mac: Mac, form: Form) {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }
         let now = self.step.at.now;
+        if form.is_answer() {
+            self.segment.echo.heard(now, address, form);
+            self.is_heard();
+        }
         if !self.is_foreign_to_witness(address, mac) {
-            self.segment.witness.heard(now, address, mac);
+            self.segment.witness.heard(now, address, mac, form);
         }
         if !self.vips.contains_key(&address) {
-            self.peer_heard(address, mac);
-            // Only addresses that may be asked for are remembered: others must not fill the memory.
-            if self.node.gateways.contains(&address) || self.peers().contains(&address) {
-                self.segment.third_heard.insert(address, now);
+            if form.is_answer() || planted!(ClaimsEntitle) {
+                self.third_party_answered(address, mac);
             }
             return;
         }
-        self.segment.witness.heard_for_another(mac);
+        self.segment.witness.heard_for_another(mac, form);
         self.step.again = true;
         if self.heard_while_searching(address, mac) {
             return;

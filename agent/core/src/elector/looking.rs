@@ -8,7 +8,8 @@ use super::{Elector, Vip};
 use crate::action::{Action, Report};
 use crate::evidence::Sender;
 use crate::lease::{Declaration, LeaseView};
-use crate::parties::{PARTIES, at_most};
+use crate::mac::Mac;
+use crate::parties::{PARTIES, Party, at_most};
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
@@ -41,6 +42,7 @@ impl Elector {
             is_asked && !vip.is_held_back() && !unheard.contains(*address)
         };
         let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
+        self.segment.witness.set_senders(self.own_sender(), self.segment.echo.looks(now));
         self.segment.witness.aim(now, target, vips.take(most));
         self.vouch();
         if self.segment.witness.end_window(now) {
@@ -50,6 +52,9 @@ impl Elector {
         if self.segment.witness.opens(now) {
             self.segment.turn = self.segment.turn.wrapping_add(usize::from(self.segment.witness.was_deaf()));
             let parties = self.third_parties();
+            if self.segment.witness.asks_parties() && !parties.is_empty() {
+                self.segment.echo.asked(now, self.segment.witness.asks_as());
+            }
             self.segment.witness.set_parties(parties);
             let probes = self.segment.witness.probes().into_iter();
             self.step.out.extend(probes.map(|p| Action::Probe { address: p.address, to: p.to, sender: p.sender }));
@@ -75,18 +80,33 @@ impl Elector {
     /// Third parties that are asked beside the holder: gateways, then the nodes that take part, those heard last first; never
     /// the own addresses or a VIP. The last of them is another one each time; under a limit of frames, another one after it was
     /// not heard.
-    pub(super) fn third_parties(&self) -> Vec<IpAddr> {
+    pub(super) fn third_parties(&self) -> Vec<Party> {
         let own = &self.node.participant.addresses;
         let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
         let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
         let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
-        peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).copied()));
+        peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).map(|(at, _)| *at)));
         all.extend(peers);
+        let all = all.into_iter().map(|address| Party { address, mac: self.mac_of(address) }).collect();
         let is_limited = self.rules.frames_per_second.is_some();
         let most = if is_limited { PARTIES_LIMITED } else { PARTIES };
         let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
         let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
         at_most(all, most, if is_limited { self.segment.turn } else { windows })
+    }
+
+    /// The MAC address at which another host is asked: the one that it answered from last, else the one that it declares.
+    pub(super) fn mac_of(&self, address: IpAddr) -> Option<Mac> {
+        let heard = self.segment.third_heard.get(&address).map(|(_, mac)| *mac);
+        let participants = || self.lease.view().into_iter().flat_map(|view| view.notes.participants.values());
+        let declared = || participants().find(|p| p.addresses.contains(&address))?.macs.first().copied();
+        heard.or_else(declared)
+    }
+
+    /// What [`Sender::Own`] amounts to on this interface.
+    pub(super) fn own_sender(&self) -> Sender {
+        let own = self.node.participant.addresses.iter().any(IpAddr::is_ipv4);
+        if own { Sender::Own } else { Sender::Unspecified }
     }
 
     /// The addresses whose frames mean something here: the VIPs, the gateways, and the nodes that take part.
@@ -102,6 +122,12 @@ impl Elector {
         self.segment.witness.waits_for_parties()
     }
 
+    /// Whether that third party is asked beside a VIP at this moment.
+    #[must_use]
+    pub fn asks_beside(&self, address: IpAddr) -> bool {
+        self.segment.witness.asks_beside(address)
+    }
+
     /// The addresses of all other nodes that take part.
     pub(super) fn peers(&self) -> Vec<IpAddr> {
         let participants = self.lease.view().into_iter().flat_map(|v| &v.notes.participants);
@@ -112,10 +138,7 @@ impl Elector {
     pub(super) fn probe_vips(&mut self) {
         let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
         let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
-        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe {
-            address,
-            to: None,
-            sender: Sender::Unspecified,
-        }));
+        let sender = self.segment.echo.looks(self.step.at.now).first;
+        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None, sender }));
     }
 }

@@ -30,6 +30,7 @@ mod intake;
 mod invariants;
 mod leaving;
 mod looking;
+mod mute;
 mod participating;
 mod process;
 mod recalling;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::looking::WITNESSED;
+use crate::echo::{self, Echo};
 use crate::mac::Mac;
 use crate::peers::Peers;
 use crate::rules::Rules;
@@ -23,8 +24,12 @@ pub(super) struct Segment {
     pub(super) link: Link,
     /// The VIPs on whose own interface no frames can pass.
     pub(super) unheard: BTreeSet<IpAddr>,
-    /// When a gateway or a participant was last heard, by its own address.
-    pub(super) third_heard: BTreeMap<IpAddr, Time>,
+    /// When a gateway or a participant last answered for its own address, and from which MAC address.
+    pub(super) third_heard: BTreeMap<IpAddr, (Time, Mac)>,
+    /// Whether probes are answered at all.
+    pub(super) echo: Echo,
+    /// What of that was reported.
+    pub(super) echoes: echo::State,
     pub(super) foreign: Foreign,
     /// The other nodes that take part: those that are heard, and those that were.
     pub(super) peers: Peers,
@@ -58,6 +63,8 @@ impl Segment {
             link: Link::Unknown,
             unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),
+            echo: Echo::default(),
+            echoes: echo::State::default(),
             foreign: Foreign::default(),
             peers: Peers::default(),
         }
@@ -67,6 +74,7 @@ impl Segment {
     pub(super) fn forget(&mut self, now: Time) {
         self.witness.forget(now);
         self.third_heard.clear();
+        self.echo.forget();
     }
 }
 

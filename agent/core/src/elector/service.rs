@@ -25,6 +25,8 @@ pub(super) struct Service {
     pub(super) found: Found,
     /// How many hand-overs because of health have found no taker in a row.
     pub(super) not_taken: u32,
+    /// How many looks in a row have found healthy API servers, and no participant that they belong to.
+    pub(super) unnamed: u32,
 }
 
 /// What an unhealthy holder found when it asked its peers last.

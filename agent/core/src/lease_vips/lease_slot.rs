@@ -147,12 +147,14 @@ impl LeaseSlot {
                     batch.drop(address);
                 }
                 OfElector::Announce { address } => batch.announce(address),
-                OfElector::Probe { address, to: None, .. } if self.is_carrying() && self.is_given(address) => {
-                    batch.ask(address);
+                OfElector::Probe { address, to: None, sender } if self.is_carrying() && self.is_given(address) => {
+                    batch.ask(address, sender);
                 }
-                // By unicast a holder is asked for its VIPs, and any other node for its own address.
-                OfElector::Probe { address, to: Some(to), .. } if !self.given.contains(&address) => {
-                    batch.ask_peer(address, to);
+                // Whether another node is there.
+                OfElector::Probe { address, to, sender }
+                    if !self.given.contains(&address) && !self.asks_beside(address) =>
+                {
+                    batch.ask_peer(witness::Probe { address, to, sender });
                 }
                 OfElector::Probe { address, to, sender } => batch.probe(witness::Probe { address, to, sender }),
                 OfElector::Report(what) => {
@@ -253,6 +255,11 @@ impl LeaseSlot {
     /// Whether the holder's node was found silent, and the VIPs are probed for that.
     pub(super) fn is_suspecting(&self) -> bool {
         self.elector.as_ref().is_some_and(Elector::is_suspecting)
+    }
+
+    /// Whether that address is a third party's, which is asked beside a VIP.
+    fn asks_beside(&self, address: IpAddr) -> bool {
+        self.elector.as_ref().is_some_and(|elector| elector.asks_beside(address))
     }
 
     pub(super) fn waits_for_parties(&self) -> bool {

@@ -159,7 +159,8 @@ impl LeaseVips {
                 if self.places.of_vip(address).is_some_and(|own| own != interface) {
                     return;
                 }
-                let answering = self.watch.heard(at.now, address, mac);
+                let is_gateway = self.places.interfaces.iter().any(|one| one.gateways.contains(&address));
+                let answering = self.watch.heard(at.now, address, mac, form, is_gateway);
                 self.heard_again(at, answering);
                 self.heard(at, address, mac, form);
             }
@@ -224,7 +225,7 @@ impl LeaseVips {
             self.of_vip(at, address, heard);
             return;
         }
-        let by_all = self.watch.is_passed_on(at.now, address);
+        let by_all = self.watch.is_passed_on(at.now, address, form);
         for (name, slot) in &mut self.slots {
             if by_all || slot.waits_for_parties() {
                 slot.step(at, name, heard.clone(), &mut self.batch);

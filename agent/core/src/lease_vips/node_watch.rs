@@ -16,15 +16,16 @@ use std::time::Duration;
 use super::output::Places;
 use super::parties::parties;
 use crate::elector::WITNESSED;
+use crate::evidence::Form;
 use crate::lease::{Declaration, LeaseView, Participant};
 use crate::mac::Mac;
-use crate::parties::PARTIES;
+use crate::parties::{PARTIES, Party};
 use crate::peers::KNOWN;
 use crate::placement::{mix, seed};
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::windows::{Windowed, open_in_turn};
-use crate::witness::{Probe, Target, Witness};
+use crate::witness::{Looks, Probe, Target, Witness};
 
 /// How many nodes watch the holder of a Lease closely.
 const WATCHERS: u32 = 3;
@@ -59,6 +60,8 @@ pub(super) struct NodeWatch {
     rules: Rules,
     /// All other nodes that take part in any Lease, as far as they have an address on a subnet of this node.
     peers: BTreeMap<String, Peer>,
+    /// The MAC address that each gateway answered from last.
+    gateways: BTreeMap<IpAddr, Mac>,
     watched: BTreeMap<String, Watched>,
     /// The Leases whose holder this node watches, and its place among their watchers.
     ranks: BTreeMap<String, Rank>,
@@ -74,12 +77,18 @@ pub(super) struct NodeWatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     pub(super) address: IpAddr,
+    /// The MAC address that it answered from last, or declares.
+    pub(super) mac: Option<Mac>,
     pub(super) interface: u32,
-    /// When it was last heard. At first, when this node first knew of it.
+    /// When it last answered. At first, when this node first knew of it.
     pub(super) heard: Time,
 }
 
 impl Peer {
+    pub(super) const fn party(&self) -> Party {
+        Party { address: self.address, mac: self.mac }
+    }
+
     fn is_heard_lately(&self, now: Time) -> bool {
         now.since(self.heard) <= KNOWN
     }
@@ -145,6 +154,7 @@ impl NodeWatch {
         Self {
             rules,
             peers: BTreeMap::new(),
+            gateways: BTreeMap::new(),
             watched: BTreeMap::new(),
             ranks: BTreeMap::new(),
             stale: true,
@@ -184,15 +194,21 @@ impl NodeWatch {
     }
 
     /// A host spoke for an address. Returns the nodes that were silent and are not: a node is there if any frame of it arrives.
-    pub(super) fn heard(&mut self, now: Time, address: IpAddr, mac: Mac) -> Vec<String> {
-        for peer in self.peers.values_mut().filter(|peer| peer.address == address) {
-            peer.heard = now;
+    pub(super) fn heard(&mut self, now: Time, address: IpAddr, mac: Mac, form: Form, is_gateway: bool) -> Vec<String> {
+        if form.is_answer() {
+            for peer in self.peers.values_mut().filter(|peer| peer.address == address) {
+                (peer.heard, peer.mac) = (now, Some(mac));
+            }
+            if is_gateway {
+                self.gateways.insert(address, mac);
+            }
         }
         let mut answering = Vec::new();
         for (name, watched) in &mut self.watched {
-            watched.witness.heard(now, address, mac);
-            watched.witness.heard_for_another(mac);
-            if watched.is_heard_by(address, mac) && watched.silent_since.take().is_some() {
+            watched.witness.heard(now, address, mac, form);
+            watched.witness.heard_for_another(mac, form);
+            let is_there = watched.is_heard_by(address, mac) && watched.witness.state().0 == 0;
+            if is_there && watched.silent_since.take().is_some() {
                 watched.rests_until = now + REST;
                 answering.push(name.clone());
             }
@@ -202,10 +218,13 @@ impl NodeWatch {
 
     /// Whether a frame for that address is passed on to all electors. A watched node answers several times a second; electors that
     /// do not wait for its answer need not know each time.
-    pub(super) fn is_passed_on(&mut self, now: Time, address: IpAddr) -> bool {
+    pub(super) fn is_passed_on(&mut self, now: Time, address: IpAddr, form: Form) -> bool {
         let Some(watched) = self.watched.values_mut().find(|watched| watched.peer.address == address) else {
             return true;
         };
+        if !form.is_answer() {
+            return false;
+        }
         let passes = watched.passed_at.is_none_or(|at| now >= at + PASSED_EVERY);
         if passes {
             watched.passed_at = Some(now);
@@ -275,8 +294,10 @@ impl NodeWatch {
         for (name, participant) in all {
             let near = participant.addresses.iter().find_map(|address| Some((*address, places.connected(*address)?)));
             let Some((address, interface)) = near else { continue };
+            let known = before.get(name).filter(|peer| peer.address == address);
             let heard = before.get(name).map_or(now, |peer| peer.heard);
-            self.peers.insert(name.clone(), Peer { address, interface, heard });
+            let mac = known.and_then(|peer| peer.mac).or_else(|| participant.macs.first().copied());
+            self.peers.insert(name.clone(), Peer { address, mac, interface, heard });
         }
     }
 
@@ -329,11 +350,12 @@ impl NodeWatch {
         for watched in self.watched.values_mut() {
             watched.witness.end_window(now);
         }
-        let (peers, most) = (&self.peers, self.most_parties());
+        let (peers, gateways, most) = (&self.peers, &self.gateways, self.most_parties());
         open_in_turn(now, self.watched.iter_mut(), |(name, watched)| {
+            watched.witness.set_senders(places.own_sender(watched.peer.interface), Looks::default());
             // Who does not answer may be gone for long.
             let turn = watched.turn.wrapping_add(usize::from(watched.witness.was_deaf()));
-            watched.witness.set_parties(parties(peers, name, watched.peer.interface, places, most, turn));
+            watched.witness.set_parties(parties(peers, gateways, name, watched.peer.interface, places, most, turn));
             send(watched.peer.interface, watched.witness.probes())?;
             watched.turn = turn;
             watched.witness.open(now);
@@ -444,7 +466,8 @@ mod tests {
                     macs: vec![Mac([2, 0, 0, 0, 0, n])],
                     vips: vec![],
                 };
-                let peer = Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard: Time::default() };
+                let peer =
+                    Peer { address: IpAddr::from([192, 0, 2, n]), mac: None, interface: 2, heard: Time::default() };
                 watch.peers.insert(target.holder.clone(), peer);
                 let new = watch.new_watch(Time::default(), target, peer);
                 watch.watched.insert(format!("w{n}"), new);

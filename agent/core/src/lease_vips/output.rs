@@ -8,7 +8,6 @@ use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
 use crate::evidence::Sender;
 use crate::frames::{Frames, Purpose};
-use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness;
@@ -50,6 +49,11 @@ impl Places {
         self.at.get(&address).copied()
     }
 
+    /// What [`Sender::Own`] amounts to on an interface.
+    pub(super) fn own_sender(&self, interface: u32) -> Sender {
+        self.interfaces.iter().find(|one| one.index == interface).map_or(Sender::Own, |one| one.link.own_sender())
+    }
+
     fn vip(&self, address: IpAddr) -> Option<Vip> {
         let interface = self.of_vip(address).filter(|index| *index != NO_INTERFACE)?;
         Some(Vip { address, interface })
@@ -83,11 +87,11 @@ pub(super) struct Batch {
     counted: Vec<witness::Probe>,
     others: Vec<Output>,
     /// VIPs carried here that wait for a probe, each once: all get their turn.
-    asks: VecDeque<IpAddr>,
+    asks: VecDeque<(IpAddr, Sender)>,
     waiting: BTreeSet<IpAddr>,
     next_round: Time,
     /// Other nodes that are asked whether they are there, while frames are limited: they wait until there is room.
-    peers: VecDeque<(IpAddr, Mac)>,
+    peers: VecDeque<witness::Probe>,
     next_peer: Time,
     rules: Rules,
     frames: Frames,
@@ -122,32 +126,32 @@ impl Batch {
     }
 
     /// Asks whether another node is there. Nothing waits for its answer.
-    pub(super) fn ask_peer(&mut self, address: IpAddr, to: Mac) {
+    pub(super) fn ask_peer(&mut self, probe: witness::Probe) {
         if self.rules.frames_per_second.is_none() {
-            self.probe(of_peer(address, to));
-        } else if !self.peers.contains(&(address, to)) {
-            self.peers.push_back((address, to));
+            self.probe(probe);
+        } else if self.peers.iter().all(|waiting| waiting.address != probe.address) {
+            self.peers.push_back(probe);
         }
     }
 
     /// Sends the next probe for another node, if there is room.
     fn advance_peers(&mut self, now: Time, places: &Places) {
-        let Some((address, to)) = self.peers.front().copied().filter(|_| now >= self.next_peer) else { return };
-        let room = match places.near(address) {
+        let Some(probe) = self.peers.front().copied().filter(|_| now >= self.next_peer) else { return };
+        let room = match places.near(probe.address) {
             Some(interface) => self.frames.take(now, interface, &self.rules, Purpose::Other, 1),
             None => Ok(()),
         };
         self.next_peer = room.err().unwrap_or_else(|| now + self.rules.probe_spacing().unwrap_or_default());
         if room.is_ok() {
-            self.counted.push(of_peer(address, to));
+            self.counted.push(probe);
             self.peers.pop_front();
         }
     }
 
     /// Queues a probe for a VIP that is carried here.
-    pub(super) fn ask(&mut self, address: IpAddr) {
+    pub(super) fn ask(&mut self, address: IpAddr, sender: Sender) {
         if self.waiting.insert(address) {
-            self.asks.push_back(address);
+            self.asks.push_back((address, sender));
         }
     }
 
@@ -194,9 +198,9 @@ impl Batch {
             let (round, most) = self.rules.probe_spacing().map_or((ROUND, ASKED), |spacing| (spacing, 1));
             self.next_round = now + round;
             let these = self.asks.len().min(most);
-            for address in self.asks.drain(..these) {
+            for (address, sender) in self.asks.drain(..these) {
                 self.waiting.remove(&address);
-                self.probes.push(witness::Probe { address, to: None, sender: Sender::Unspecified });
+                self.probes.push(witness::Probe { address, to: None, sender });
             }
         }
         // Electors of several Leases ask for the same peers.
@@ -217,9 +221,4 @@ impl Batch {
         }
         out
     }
-}
-
-/// Asks another node for its own address.
-fn of_peer(address: IpAddr, to: Mac) -> witness::Probe {
-    witness::Probe { address, to: Some(to), sender: Sender::Unspecified }
 }

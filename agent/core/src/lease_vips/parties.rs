@@ -6,23 +6,26 @@ use std::net::IpAddr;
 
 use super::node_watch::Peer;
 use super::output::Places;
-use crate::parties::at_most;
+use crate::mac::Mac;
+use crate::parties::{Party, at_most};
 
 /// At most so many third parties on an interface: a gateway, the nodes heard last, and one more, another each `turn`.
 pub(super) fn parties(
     peers: &BTreeMap<String, Peer>,
+    macs: &BTreeMap<IpAddr, Mac>,
     watched: &str,
     interface: u32,
     places: &Places,
     most: usize,
     turn: usize,
-) -> Vec<IpAddr> {
+) -> Vec<Party> {
     let link = places.interfaces.iter().find(|one| one.index == interface);
-    let gateway = link.and_then(|link| link.gateways.first()).copied();
+    let gateway = link.and_then(|link| link.gateways.first());
+    let gateway = gateway.map(|address| Party { address: *address, mac: macs.get(address).copied() });
     let others = peers.iter().filter(|(name, peer)| *name != watched && peer.interface == interface);
     let mut others: Vec<&Peer> = others.map(|(_, peer)| peer).collect();
     others.sort_by_key(|peer| (Reverse(peer.heard), peer.address));
-    at_most(gateway.into_iter().chain(others.iter().map(|peer| peer.address)).collect(), most, turn)
+    at_most(gateway.into_iter().chain(others.iter().map(|peer| peer.party())).collect(), most, turn)
 }
 
 #[cfg(test)]
@@ -36,9 +39,13 @@ mod tests {
     use crate::session::{Link, Subnet};
     use crate::time::Time;
 
+    fn addresses(parties: Vec<Party>) -> Vec<IpAddr> {
+        parties.into_iter().map(|party| party.address).collect()
+    }
+
     #[test]
     fn third_parties_are_on_the_interface_and_change() {
-        let at = |n: u8, heard| Peer { address: IpAddr::from([192, 0, 2, n]), interface: 2, heard };
+        let at = |n: u8, heard| Peer { address: IpAddr::from([192, 0, 2, n]), mac: None, interface: 2, heard };
         let long_ago = Time::default();
         let lately = long_ago + Duration::from_mins(1);
         let mut peers: BTreeMap<String, Peer> = (1..=9).map(|n| (format!("w{n}"), at(n, long_ago))).collect();
@@ -51,16 +58,16 @@ mod tests {
         places.interfaces = vec![Interface { index: 2, link, gateways: vec![gateway] }];
         let mut asked = BTreeSet::new();
         for turn in 0..10 {
-            let these = parties(&peers, "w2", 2, &places, PARTIES, turn);
+            let these = addresses(parties(&peers, &BTreeMap::new(), "w2", 2, &places, PARTIES, turn));
             assert_eq!(these.get(..2), Some(&[gateway, IpAddr::from([192, 0, 2, 7])][..]));
             assert_eq!(these.len(), PARTIES);
             asked.extend(these);
         }
         assert_eq!(asked.len(), 8, "all but the watched node and the one on another interface: {asked:?}");
-        let one = |turn| parties(&peers, "w2", 2, &places, 1, turn);
+        let one = |turn| addresses(parties(&peers, &BTreeMap::new(), "w2", 2, &places, 1, turn));
         assert_eq!([one(0), one(1)], [[gateway], [IpAddr::from([192, 0, 2, 7])]]);
         assert_eq!((0..8).flat_map(one).collect::<BTreeSet<_>>(), asked, "one at a time, and all of them in turn");
-        assert!(parties(&peers, "w2", 2, &places, 0, 0).is_empty());
-        assert!(parties(&BTreeMap::new(), "w2", 2, &Places::default(), PARTIES, 3).is_empty());
+        assert!(parties(&peers, &BTreeMap::new(), "w2", 2, &places, 0, 0).is_empty());
+        assert!(parties(&BTreeMap::new(), &BTreeMap::new(), "w2", 2, &Places::default(), PARTIES, 3).is_empty());
     }
 }

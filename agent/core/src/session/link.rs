@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::Sender;
 use crate::mac::Mac;
 
 /// A subnet, `192.0.2.0/24` say.
@@ -64,6 +65,12 @@ impl Link {
     #[must_use]
     pub fn shares(&self, other: &Self) -> bool {
         self.subnets.iter().any(|subnet| other.subnets.contains(subnet))
+    }
+
+    /// What [`Sender::Own`] amounts to on this interface.
+    #[must_use]
+    pub fn own_sender(&self) -> Sender {
+        if self.addresses.iter().any(IpAddr::is_ipv4) { Sender::Own } else { Sender::Unspecified }
     }
 
     /// Whether a subnet of this interface contains the address.

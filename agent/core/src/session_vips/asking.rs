@@ -9,10 +9,11 @@ use std::time::Duration;
 use super::SessionVips;
 use super::record::Object;
 use super::turns::{Asker, Turns};
-use super::vip::{Look, Vip};
+use super::vip::{Look, Named, Vip};
 use crate::core::{Interface, Probe};
 use crate::evidence::Sender;
 use crate::mac::Mac;
+use crate::parties::Party;
 use crate::planted::planted;
 use crate::rules::{AWAY, SELF_PROBE};
 use crate::session::Link;
@@ -29,10 +30,12 @@ const STALE: Duration = Duration::from_secs(1);
 /// What was heard counts for a look only while its probes follow one another: no later than this, or than so many of them would
 /// under a limit of frames.
 const APART: (Duration, u32) = (Duration::from_millis(1_500), 6);
-/// Where so many other nodes are on a segment, third parties are asked by unicast.
+/// Where so many other nodes are on a segment, fewer third parties are asked by broadcast.
 const MANY: usize = 8;
 /// How many third parties are asked beside a VIP.
 const THIRD: usize = 4;
+/// How many are among many nodes: all of them hear a broadcast.
+const THIRD_CROWDED: usize = 2;
 /// How many are under a limit of frames.
 const THIRD_LIMITED: usize = 2;
 
@@ -166,12 +169,8 @@ impl SessionVips {
     fn ask_for(&mut self, these: &[IpAddr]) {
         for address in these {
             if let Some(hold) = self.vips.get(address).and_then(|v| v.hold) {
-                self.batch.probes.push(Probe {
-                    interface: hold.interface,
-                    address: *address,
-                    to: None,
-                    sender: Sender::Unspecified,
-                });
+                let sender = self.segment.looks(self.step.at.now, hold.interface).first;
+                self.batch.probes.push(Probe { interface: hold.interface, address: *address, to: None, sender });
             }
         }
     }
@@ -192,30 +191,36 @@ impl SessionVips {
     }
 
     /// Whether any host has a VIP that is not carried here: as many probes as a witness would miss. `sure`: silence counts
-    /// only if a third party was heard meanwhile.
+    /// only if a third party answered a probe of the same form meanwhile. If none did, the other sender has its turn.
     pub(super) fn look(&mut self, vip: &mut Vip, sure: bool) -> Found {
         let now = self.step.at.now;
         let Some(index) = self.link_for(vip).map(|i| i.index) else { return Found::Nothing };
         if planted!(TakesVipWithoutLooking) {
             return Found::Quiet;
         }
-        let fresh = Look { since: now, sent: 0, next: now, last: None, counts: None };
-        let mut look = vip.taking.look.filter(|l| now <= l.next + STALE).unwrap_or(fresh);
-        if let Some((_, mac)) = vip.answered.filter(|(at, _)| *at >= look.since) {
+        let looks = self.segment.looks(now, index);
+        let mut look = vip.taking.look.filter(|l| now <= l.next + STALE).unwrap_or_else(|| Look::new(now, looks));
+        if let Some(found) = self.look_answered(vip, &mut look, index) {
             vip.taking.look = None;
             self.asking.turns.ended(index, look.since, vip.address);
-            return if self.may_carry(mac, vip) { Found::Peer } else { Found::Stranger(mac) };
+            return found;
         }
         if !self.due(look.next) {
             vip.taking.look = Some(look);
             return Found::Nothing;
         }
-        let done = look.sent >= self.rules.witness_misses.max(1);
+        let needed = self.rules.witness_misses.max(1);
+        let done = look.sent >= needed;
         if !done && look.last.is_some_and(|last| now.since(last) > self.look_apart()) {
             look.counts = None;
         }
-        let third = self.segment.third_heard.get(&index);
+        let third = self.segment.third_heard.get(&(index, look.sender));
         let heard = look.counts.zip(third).is_some_and(|(counts, at)| *at >= counts);
+        let other = sure || self.rules.frames_per_second.is_none();
+        if done && !heard && other && self.look_with_other_sender(&mut look, vip.address, index) {
+            vip.taking.look = Some(look);
+            return self.look(vip, sure);
+        }
         if done {
             vip.taking.look = Some(look);
             self.asking.turns.ended(index, look.since, vip.address);
@@ -227,34 +232,86 @@ impl SessionVips {
             return Found::Quiet;
         }
         // Frames that are limited are not spent on what is known.
-        let asks = sure && !(heard && self.rules.frames_per_second.is_some());
+        let limited = self.rules.frames_per_second.is_some();
+        let asks = !heard && (sure || !limited) || sure && !limited;
         let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
+        let room = if sure { room } else { room.min(1) };
         let turn = self.asking.looks.entry(index).or_default().turn(now);
-        let parties = if asks { self.third_parties(index, None, room, turn) } else { vec![] };
+        let mut parties = if asks { self.third_parties(index, None, room, turn) } else { vec![] };
+        parties.truncate(room.min(if self.is_crowded(index) { THIRD_CROWDED } else { usize::MAX }));
         if let Err(later) = self.take_turn(index, 1 + parties.len(), Asker::Look(look.since, vip.address)) {
             look.next = later;
             vip.taking.look = Some(look);
             self.due(later);
             return Found::Nothing;
         }
-        let all = !heard && look.sent > 0;
         look.sent += 1;
         look.next = now + self.rules.probe_interval();
         look.last = Some(now);
         look.counts.get_or_insert(now);
         vip.taking.look = Some(look);
+        self.due(look.next);
+        let sender = look.sender;
         if !parties.is_empty() {
             self.asking.looks.entry(index).or_default().asked(now);
+            self.segment.asked(now, index, sender);
         }
-        self.due(look.next);
-        self.batch.probes.push(Probe { interface: index, address: vip.address, to: None, sender: Sender::Unspecified });
-        for address in parties {
-            let ask = self.probe_of(index, address, all);
+        let addresses = [vip.address].into_iter().chain(parties.into_iter().map(|party| party.address));
+        for address in addresses {
+            let ask = Probe { interface: index, address, to: None, sender };
             if !self.batch.probes.contains(&ask) {
                 self.batch.probes.push(ask);
             }
         }
         Found::Nothing
+    }
+
+    /// Who has the VIP, by what was heard since the look began. An answer to a broadcast names a host, which is asked alone: a network
+    /// may answer for hosts that are gone. If it does not answer, and a third party that was asked alone does, it is not there.
+    fn look_answered(&mut self, vip: &Vip, look: &mut Look, index: u32) -> Option<Found> {
+        let now = self.step.at.now;
+        let (at, mac, form) = vip.answered.filter(|(at, ..)| *at >= look.since)?;
+        let found = if self.may_carry(mac, vip) { Found::Peer } else { Found::Stranger(mac) };
+        if !form.is_answer() || planted!(BelievesBroadcasts) {
+            return Some(found);
+        }
+        let is_named = |named: &Named| matches!(named, Named::Asked(one, _) | Named::Gone(one) if *one == mac);
+        let Some(named) = look.named.filter(is_named) else {
+            let parties = self.third_parties(index, None, 1, 0);
+            let party = parties.into_iter().find(|party| party.mac.is_some_and(|one| one != mac));
+            let Some(party) = party.filter(|_| self.take_turn(index, 2, Asker::Peers).is_ok()) else {
+                // Nothing could show that the host is gone.
+                return Some(found);
+            };
+            look.named = Some(Named::Asked(mac, now));
+            look.next = look.next.max(now + self.rules.probe_interval());
+            let sender = self.own_sender(index);
+            for (address, to) in [(vip.address, Some(mac)), (party.address, party.mac)] {
+                self.batch.probes.push(Probe { interface: index, address, to, sender });
+            }
+            return None;
+        };
+        let Named::Asked(_, since) = named else { return None };
+        if at > since {
+            return Some(found);
+        }
+        if now < look.next {
+            return None;
+        }
+        look.named = Some(Named::Gone(mac));
+        let heard = self.segment.third_heard.get(&(index, self.own_sender(index))).is_some_and(|at| *at >= since);
+        (!heard).then_some(found)
+    }
+
+    /// Goes on with the other sender, if it had no turn yet and a third party has not shown lately that the first one is answered.
+    fn look_with_other_sender(&mut self, look: &mut Look, address: IpAddr, index: u32) -> bool {
+        let works = look.looks.works && look.sender == look.looks.first;
+        let other = if look.sender == Sender::Unspecified { self.own_sender(index) } else { Sender::Unspecified };
+        let changes = !look.both && !works && other != look.sender && address.is_ipv4() && !planted!(OneSenderIsEnough);
+        if changes {
+            (look.sender, look.both, look.sent, look.counts) = (other, true, 0, None);
+        }
+        changes
     }
 
     /// Whether the host that answers for the VIP may have it by a session. A node that has one, or had one, may have the VIP by
@@ -272,10 +329,12 @@ impl SessionVips {
 
     /// Third parties to ask on one interface: all gateways, and a few nodes with a session. Under a limit of frames, no more than
     /// there is `room` for. Each `turn` asks other ones.
-    pub(super) fn third_parties(&self, index: u32, but: Option<&str>, room: usize, turn: usize) -> Vec<IpAddr> {
+    pub(super) fn third_parties(&self, index: u32, but: Option<&str>, room: usize, turn: usize) -> Vec<Party> {
         let peers = self.peers_on(index, but);
         let gateways = self.node.interfaces.iter().find(|i| i.index == index).map(|i| i.gateways.clone());
-        let gateways = gateways.unwrap_or_default();
+        let macs = &self.segment.macs;
+        let gateway = |address| Party { address, mac: macs.get(&address).copied() };
+        let gateways: Vec<Party> = gateways.unwrap_or_default().into_iter().map(gateway).collect();
         if self.rules.frames_per_second.is_some() {
             return by_turns(&gateways, &peers, room.min(THIRD_LIMITED), turn);
         }
@@ -288,7 +347,7 @@ impl SessionVips {
 
     /// Whom to ask on one interface to hear other nodes. Under a limit of frames gateways are left out, unless there is no room for
     /// them beside a VIP either: a look counts on them.
-    pub(super) fn others_to_ask(&self, index: u32, turn: usize) -> Vec<IpAddr> {
+    pub(super) fn others_to_ask(&self, index: u32, turn: usize) -> Vec<Party> {
         match self.rules.most_probes().zip(self.rules.probes_each()) {
             Some((most, each)) if each > 1 => {
                 let room = each.min(most - each).clamp(1, THIRD_LIMITED);
@@ -306,20 +365,30 @@ impl SessionVips {
         !own.gateways.is_empty() || links.any(|link| link.up && link.shares(&own.link))
     }
 
-    /// Asks a third party for its own address. Among many nodes on a segment, a node is asked at the MAC address that it
-    /// declares: while the API is away dead nodes are watched all the time, and the whole segment would hear whom their watchers ask.
-    /// `all`: it did not answer there.
-    pub(super) fn probe_of(&self, interface: u32, address: IpAddr, all: bool) -> Probe {
-        let mut links = self.links_on(interface, None);
-        let is_many = !all && links.clone().nth(MANY - 1).is_some();
-        let to = links.find(|link| is_many && link.addresses.contains(&address));
-        let to = to.and_then(|link| link.macs.first().copied());
-        Probe { interface, address, to, sender: Sender::Unspecified }
+    /// The addresses of other nodes with a session on one interface.
+    fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<Party> {
+        let macs = &self.segment.macs;
+        let party = |link: &Link| {
+            let address = *link.addresses.first()?;
+            Some(Party { address, mac: macs.get(&address).or_else(|| link.macs.first()).copied() })
+        };
+        self.links_on(index, but).filter_map(party).collect()
     }
 
-    /// The addresses of other nodes with a session on one interface.
-    fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<IpAddr> {
-        self.links_on(index, but).filter_map(|link| link.addresses.first().copied()).collect()
+    /// The other node that answered from that MAC address last.
+    pub(super) fn party_at(&self, index: u32, mac: Mac) -> Option<Party> {
+        self.peers_on(index, None).into_iter().find(|party| party.mac == Some(mac))
+    }
+
+    /// What [`Sender::Own`] amounts to on an interface.
+    pub(super) fn own_sender(&self, index: u32) -> Sender {
+        let own = self.node.interfaces.iter().find(|i| i.index == index);
+        own.map_or(Sender::Own, |own| own.link.own_sender())
+    }
+
+    /// Whether so many other nodes are on a segment that only a few hear of what is asked.
+    pub(super) fn is_crowded(&self, index: u32) -> bool {
+        self.links_on(index, None).nth(MANY - 1).is_some()
     }
 
     /// The interfaces of other nodes with a session on the segment of an own one.
@@ -339,7 +408,7 @@ impl SessionVips {
 }
 
 /// At most `room` of a list, which may be empty. The next `turn` gives those that follow.
-fn a_few(list: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
+fn a_few<P: Copy>(list: &[P], room: usize, turn: usize) -> Vec<P> {
     if list.len() <= room && !(planted!(ManyGateways) && list.len() < room) {
         return list.to_vec();
     }
@@ -347,14 +416,13 @@ fn a_few(list: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
 }
 
 /// At most `room` of both lists, by turns. The next `turn` gives those that follow.
-fn by_turns(gateways: &[IpAddr], peers: &[IpAddr], room: usize, turn: usize) -> Vec<IpAddr> {
+fn by_turns<P: Copy + PartialEq>(gateways: &[P], peers: &[P], room: usize, turn: usize) -> Vec<P> {
     let pick = |n: usize| match (gateways, peers) {
         ([], list) | (list, []) => list.get(n.checked_rem(list.len())?),
         _ if n.is_multiple_of(2) => gateways.get(n / 2 % gateways.len()),
         _ => peers.get(n / 2 % peers.len()),
     };
-    let mut all: Vec<IpAddr> =
-        (0..room).filter_map(|n| pick(turn.wrapping_mul(room).wrapping_add(n))).copied().collect();
+    let mut all: Vec<P> = (0..room).filter_map(|n| pick(turn.wrapping_mul(room).wrapping_add(n))).copied().collect();
     all.dedup();
     all
 }

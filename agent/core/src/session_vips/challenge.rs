@@ -24,12 +24,12 @@ pub(super) const YIELDED: Duration = Duration::from_secs(1);
 
 impl SessionVips {
     /// A frame of another host was heard.
-    pub(super) fn heard(&mut self, index: u32, address: IpAddr, mac: Mac, _form: Form) {
+    pub(super) fn heard(&mut self, index: u32, address: IpAddr, mac: Mac, form: Form) {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }
         let known = self.vips.contains_key(&address);
-        self.watches_heard(index, address, mac, known);
+        self.watches_heard(index, address, (mac, form), known);
         if known && !self.is_of_segment(index, address) {
             return;
         }
@@ -37,15 +37,16 @@ impl SessionVips {
             let gateway = self.node.interfaces.iter().any(|i| i.index == index && i.gateways.contains(&address));
             let of_peer = |l: &crate::session::Link| l.addresses.contains(&address);
             let peer = self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer));
-            if peer {
-                self.peer_heard();
+            let answers = form.is_answer() || planted!(ClaimsEntitle);
+            if peer && answers {
+                self.peer_answered(mac);
             }
-            if gateway || peer {
-                self.segment.third_heard.insert(index, self.step.at.now);
+            if (gateway || peer) && answers {
+                self.segment.third_party_answered(self.step.at.now, index, address, (mac, form));
             }
             return;
         };
-        vip.answered = Some((self.step.at.now, mac));
+        vip.answered = Some((self.step.at.now, mac, form));
         if vip.hold.is_some() || vip.taking.look.is_some() {
             self.index.dirty.insert(address);
         }

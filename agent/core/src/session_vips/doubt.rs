@@ -52,7 +52,7 @@ impl SessionVips {
         let now = self.step.at.now;
         self.doubt.late_at = now;
         self.forget_witnesses();
-        self.segment.third_heard.clear();
+        self.segment.forget();
         for vip in self.vips.values_mut() {
             vip.taking.look = None;
             vip.taking.free_since = None;

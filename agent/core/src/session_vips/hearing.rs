@@ -1,12 +1,14 @@
 //! Whether this node hears enough of the others to carry VIPs while the API is silent: [`crate::peers`] has the rule. For VIPs of
 //! Services one other node is enough, so nobody needs to know which one: all others count as one peer.
 
-use super::SessionVips;
 use super::hold::{Basis, Hold};
 use super::turns::Asker;
+use super::{Report, SessionVips};
 use crate::core::Probe;
 use crate::evidence::Sender;
-use crate::peers::{HEARD, Quorum, ROUND, SILENT_ROUND};
+use crate::mac::Mac;
+use crate::parties::Party;
+use crate::peers::{Ask, HEARD, Quorum, ROUND, SILENT_ROUND};
 use crate::planted::planted;
 use crate::schedule::is_burst_on;
 use crate::time::Time;
@@ -29,10 +31,10 @@ impl SessionVips {
         heard.is_none_or(|(heard, known)| Quorum::Any.is_reached(heard, known))
     }
 
-    /// Another node was heard, by whatever frame. The first one after a silence may let this node go on.
-    pub(super) fn peer_heard(&mut self) {
+    /// Another node has answered a probe. The first one after a silence may let this node go on.
+    pub(super) fn peer_answered(&mut self, mac: Mac) {
         let enough = self.hears_enough();
-        self.segment.peers.heard(self.step.at.now, OTHERS);
+        self.segment.peers.answered(self.step.at.now, OTHERS, mac);
         if !enough && self.hears_enough() {
             self.all_dirty();
             self.step.again = true;
@@ -59,17 +61,52 @@ impl SessionVips {
         if let Some(next) = self.segment.peers.next(silent) {
             self.due(next);
         }
+        self.advance_echo();
+    }
+
+    /// Asks a third party on each interface now and then with each sender, to know beforehand which probes the network lets pass.
+    fn advance_echo(&mut self) {
+        let now = self.step.at.now;
+        // Limited frames are for what has to be known now.
+        let asks = self.rules.frames_per_second.is_none();
+        let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
+        for index in up.collect::<Vec<_>>() {
+            let Some(party) = self.third_parties(index, None, 1, 0).first().copied() else { continue };
+            let echo = self.segment.echo.entry(index).or_default().0;
+            for sender in echo.due(now).filter(|_| asks) {
+                self.segment.asked(now, index, sender);
+                // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
+                let (to, sender) = match sender {
+                    Sender::Own => (party.mac, self.own_sender(index)),
+                    Sender::Unspecified => (None, sender),
+                };
+                self.batch.probes.push(Probe { interface: index, address: party.address, to, sender });
+            }
+            let (echo, told) = self.segment.echo.entry(index).or_default();
+            let (next, state) = (echo.next(), echo.state(now));
+            let changed = std::mem::replace(told, state) != state;
+            if asks && next > now {
+                self.due(next);
+            }
+            if changed {
+                self.report(Report::Echo { interface: index, state });
+            }
+        }
     }
 
     /// Asks a few nodes on each interface that has any. An interface that may send no probe now is asked as soon as it may; the
     /// others go on meanwhile.
     fn ask_others(&mut self, silent: bool) {
         let now = self.step.at.now;
+        let ask = self.segment.peers.next_ask(OTHERS);
         let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
         let mut waits = false;
         for index in up.collect::<Vec<_>>() {
             let rotation = self.asking.peers.get(&index).copied().unwrap_or_default();
-            let parties = self.others_to_ask(index, rotation.turn(now));
+            let parties = match ask {
+                Ask::At(mac) => self.party_at(index, mac).into_iter().collect(),
+                Ask::Alone | Ask::Everybody => self.others_to_ask(index, rotation.turn(now)),
+            };
             if parties.is_empty() {
                 continue;
             }
@@ -85,12 +122,14 @@ impl SessionVips {
             waits |= room.is_err();
             if room.is_ok() {
                 self.asking.peers.entry(index).or_default().asked(now);
-                let probes = parties.into_iter().map(|address| Probe {
-                    interface: index,
-                    address,
-                    to: None,
-                    sender: Sender::Unspecified,
-                });
+                self.segment.asked(now, index, Sender::Own);
+                let sender = self.own_sender(index);
+                let to = |party: Party| match ask {
+                    Ask::Alone | Ask::At(_) => party.mac,
+                    Ask::Everybody => None,
+                };
+                let probes =
+                    parties.into_iter().map(|p| Probe { interface: index, address: p.address, to: to(p), sender });
                 self.batch.probes.extend(probes);
             }
         }

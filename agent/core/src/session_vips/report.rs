@@ -4,12 +4,20 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::action::{Cause, Why};
+use crate::echo;
 use crate::mac::Mac;
 use crate::session::EndCause;
 
 /// Something that happened to the session or to a VIP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
+    /// Whether third parties on an interface answer this node's probes, and with which sender, has changed.
+    Echo {
+        /// The kernel's index of the interface.
+        interface: u32,
+        /// What is known now.
+        state: echo::State,
+    },
     /// This node's session has begun, or was adopted.
     Began {
         /// Its number.

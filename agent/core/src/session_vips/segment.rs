@@ -1,21 +1,58 @@
 //! What was heard on the segments that is not about one VIP alone.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use crate::echo::{self, Echo};
+use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::Peers;
 use crate::time::Time;
+use crate::witness::Looks;
 
 /// The segments of this node's interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Segment {
     /// When a VIP was last defended against that host, by an answer of the API. The host's other claims wait for one another.
     pub(super) defended: BTreeMap<Mac, Time>,
-    /// When the address of a gateway or a peer was last heard on an interface: third parties.
-    pub(super) third_heard: BTreeMap<u32, Time>,
+    /// When a gateway or a peer last answered on an interface for its own address, by the sender of the probe: third parties.
+    pub(super) third_heard: BTreeMap<(u32, Sender), Time>,
+    /// The MAC addresses that gateways and peers answered from last.
+    pub(super) macs: BTreeMap<IpAddr, Mac>,
+    /// Whether probes are answered at all, by interface; and what of that was reported.
+    pub(super) echo: BTreeMap<u32, (Echo, echo::State)>,
     /// Whether any other node is heard.
     pub(super) peers: Peers,
     /// When this node last knew that it was cut off: of all that it watches and asks, nobody had answered for as long as a watcher
     /// waits.
     pub(super) deaf: Option<Time>,
+}
+
+impl Segment {
+    /// A gateway or a peer answered for its own address.
+    pub(super) fn third_party_answered(&mut self, now: Time, index: u32, address: IpAddr, (mac, form): (Mac, Form)) {
+        for sender in [Sender::Unspecified, Sender::Own] {
+            if form.answers(address, sender) {
+                self.third_heard.insert((index, sender), now);
+            }
+        }
+        self.macs.insert(address, mac);
+        self.echo.entry(index).or_default().0.heard(now, address, form);
+    }
+
+    /// Third parties are asked on an interface.
+    pub(super) fn asked(&mut self, now: Time, index: u32, sender: Sender) {
+        self.echo.entry(index).or_default().0.asked(now, sender);
+    }
+
+    /// With which sender a VIP that may be free is looked for on an interface.
+    pub(super) fn looks(&self, now: Time, index: u32) -> Looks {
+        self.echo.get(&index).map_or_else(Looks::default, |(echo, _)| echo.looks(now))
+    }
+
+    /// This node was late: silence says nothing.
+    pub(super) fn forget(&mut self) {
+        self.third_heard.clear();
+        self.echo.values_mut().for_each(|(echo, _)| echo.forget());
+    }
 }

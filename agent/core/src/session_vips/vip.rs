@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::hold::Hold;
 use super::record::Record;
 use super::refusal::Refusal;
+use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::moves::Moves;
 use crate::placement::{Demand, seed};
@@ -14,6 +15,7 @@ use crate::planted::planted;
 use crate::schedule::Schedule;
 use crate::session::Holder;
 use crate::time::Time;
+use crate::witness::Looks;
 
 /// After each failed write the wait is twice as long, so many times: another program may write the object all the time, or the
 /// API may refuse this object.
@@ -41,8 +43,8 @@ pub(super) struct Vip {
     failures: u32,
     /// No try for it before: after a failed write, a lost race, or an answer of another host.
     pub(super) hold_off: Time,
-    /// The other host that answered for it last, and when.
-    pub(super) answered: Option<(Time, Mac)>,
+    /// The other host that spoke for it last, when, and how.
+    pub(super) answered: Option<(Time, Mac, Form)>,
     /// When another host's claim was last taken to the API, and whether a node made it.
     pub(super) last_challenge: Option<(Time, bool)>,
     /// When it was let go because of another host's frame. Only a record that was read after that brings it back.
@@ -112,6 +114,28 @@ pub(super) struct Look {
     pub(super) last: Option<Time>,
     /// What was heard from then on counts: when the first probe left that the others have followed without a long pause.
     pub(super) counts: Option<Time>,
+    /// The sender of its probes, and whether the other one had its turn.
+    pub(super) sender: Sender,
+    pub(super) both: bool,
+    pub(super) looks: Looks,
+    /// The host that an answer named.
+    pub(super) named: Option<Named>,
+}
+
+/// A host that an answer to a broadcast named as the VIP's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// It is asked alone since then.
+    Asked(Mac, Time),
+    /// It did not answer alone: it is gone, and the network answers for it.
+    Gone(Mac),
+}
+
+impl Look {
+    pub(super) fn new(now: Time, looks: Looks) -> Self {
+        let sender = looks.first;
+        Self { since: now, sent: 0, next: now, last: None, counts: None, sender, both: false, looks, named: None }
+    }
 }
 
 impl Vip {

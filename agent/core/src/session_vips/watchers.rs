@@ -94,6 +94,8 @@ impl SessionVips {
                 waits_since: None,
                 claimant: None,
                 reached: false,
+                own_asked: None,
+                own_named: None,
                 unreached: 0,
                 turn: 0,
                 asked_own: false,

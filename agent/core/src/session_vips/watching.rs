@@ -7,19 +7,24 @@ use std::time::Duration;
 
 use super::SessionVips;
 use crate::core::Probe;
+use crate::evidence::Form;
 use crate::mac::Mac;
+use crate::parties::Party;
 use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::session::{Incarnation, Link};
 use crate::time::Time;
 use crate::windows::{Windowed, open_in_turn};
-use crate::witness::Witness;
+use crate::witness::{Looks, Witness};
 
 /// A VIP is probed only after its holder has had it for this long: a slow kernel is not a dead node.
 const STOOD: Duration = Duration::from_secs(2);
 
 /// So many undeclared MAC addresses of a node are remembered: a bond's ports.
 const LEARNED: usize = 8;
+
+/// How many third parties are asked among many nodes: all of them hear a broadcast.
+const CROWDED: usize = 3;
 
 /// The watch over one node.
 #[derive(Debug)]
@@ -53,8 +58,12 @@ pub(super) struct OneLink {
     pub(super) waits_since: Option<Time>,
     /// An unknown host that answered for the VIP in this window.
     pub(super) claimant: Option<Mac>,
-    /// Whether the node's own address was answered in this window.
+    /// Whether the node was heard to have its own address in this window.
     pub(super) reached: bool,
+    /// The MAC address at which the node's own address is asked for alone in this window.
+    pub(super) own_asked: Option<Mac>,
+    /// The MAC address that an answer to a broadcast named for it: it is asked there in the next window.
+    pub(super) own_named: Option<Mac>,
     /// In how many windows in a row neither the address that is asked for nor the node's own address was answered. The own address
     /// is asked for from the second miss on.
     pub(super) unreached: u32,
@@ -80,7 +89,10 @@ impl OneLink {
     fn end_window(&mut self, now: Time) -> bool {
         let missed = self.witness.end_window(now);
         if missed {
-            self.unreached = if self.reached { 0 } else { self.unreached.saturating_add(1) };
+            // A network may answer a broadcast for a host that is gone: the next window tells.
+            let undecided = self.own_named.is_some() && !self.reached;
+            let more = u32::from(!undecided);
+            self.unreached = if self.reached { 0 } else { self.unreached.saturating_add(more) };
         }
         self.answered_all();
         missed
@@ -97,13 +109,13 @@ impl OneLink {
 
     /// The node's own address was answered from this MAC address, which no other node declares: it is the node's. Whatever VIP of
     /// the node was answered from there in this window was answered by the node.
-    fn learn(&mut self, now: Time, mac: Mac) {
+    fn learn(&mut self, now: Time, mac: Mac, form: Form) {
         self.macs.push(mac);
         if self.macs.len() > LEARNED {
             self.macs.remove(0);
         }
         if self.claimant == Some(mac) && !planted!(MacsAreFixed) {
-            self.witness.heard_target(now, mac);
+            self.witness.heard_target(now, mac, form);
         }
     }
 }
@@ -185,19 +197,25 @@ impl SessionVips {
     fn open_window(&mut self, node: &str, view: &mut OneLink) -> Result<(), Time> {
         let now = self.step.at.now;
         self.aim_next(node, view);
-        // The node itself may answer from a MAC address that it has not declared.
-        let is_party = |address: IpAddr| view.address != Some(address) && !view.link.addresses.contains(&address);
-        let all = view.witness.misses_parties();
-        let asks = view.witness.probes().into_iter().map(|p| match p.to {
-            None if is_party(p.address) => self.probe_of(view.index, p.address, all),
-            to => Probe { interface: view.index, address: p.address, to, sender: p.sender },
-        });
-        let asks: Vec<Probe> = asks.filter(|ask| !self.batch.probes.contains(ask)).collect();
+        let is_own = |address: &IpAddr| view.vip && view.link.addresses.contains(address);
+        // The node's own address is asked for where an answer to a broadcast has placed it.
+        let own_named = view.own_named;
+        let probe = |p: crate::witness::Probe| {
+            let to = own_named.filter(|_| is_own(&p.address)).or(p.to);
+            Probe { interface: view.index, address: p.address, to, sender: p.sender }
+        };
+        let all: Vec<Probe> = view.witness.probes().into_iter().map(probe).collect();
+        let asked_at = all.iter().find(|p| is_own(&p.address)).and_then(|p| p.to);
+        let asks: Vec<Probe> = all.into_iter().filter(|ask| !self.batch.probes.contains(ask)).collect();
         // If another watch asks for that address in this step, its probe is this one's too.
         let own_asked = view.witness.probes().iter().any(|p| view.link.addresses.contains(&p.address));
         self.take_watch(view.index, asks.len())?;
         self.batch.probes.extend(asks);
         view.turn = view.turn.wrapping_add(usize::from(view.witness.asks_parties()));
+        if view.witness.asks_parties() {
+            self.segment.asked(now, view.index, view.witness.asks_as());
+        }
+        (view.own_asked, view.own_named) = (asked_at, None);
         view.witness.open(now);
         view.asked_own = view.unreached > 0 && view.asked_own || own_asked;
         view.reached = false;
@@ -231,6 +249,7 @@ impl SessionVips {
         view.address = vip.or(own);
         view.claimant = None;
         view.witness.set_addresses(view.address);
+        view.witness.set_senders(self.own_sender(view.index), Looks::default());
         if !view.witness.asks_parties() {
             return;
         }
@@ -240,9 +259,11 @@ impl SessionVips {
             // The node's own address tells whether the segment works, and whether the node is still there. Another party is asked
             // first: under a limit of few frames there is room for one only.
             let second = parties.len().min(1);
-            parties.splice(second..second, own);
+            let known = own.and_then(|own| self.segment.macs.get(&own).copied());
+            let mac = known.or_else(|| view.link.macs.first().copied());
+            parties.splice(second..second, own.map(|address| Party { address, mac }));
         }
-        parties.truncate(room);
+        parties.truncate(room.min(if self.is_crowded(view.index) { CROWDED } else { usize::MAX }));
         view.witness.set_parties(parties);
     }
 
@@ -262,7 +283,7 @@ impl SessionVips {
     }
 
     /// A frame may be the answer of a node that is watched, or of a third party.
-    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, mac: Mac, vip: bool) {
+    pub(super) fn watches_heard(&mut self, index: u32, address: IpAddr, (mac, form): (Mac, Form), vip: bool) {
         let (now, mut peer) = (self.step.at.now, false);
         for (node, watch) in &mut self.watches {
             if watch.views.iter().all(|v| v.index != index) {
@@ -277,7 +298,7 @@ impl SessionVips {
             for view in watch.views.iter_mut().filter(|v| v.index == index) {
                 if !view.is_from_it(mac) && self.sessions.with_mac(mac).is_none_or(|owner| owner == node) {
                     if view.link.addresses.contains(&address) {
-                        view.learn(now, mac);
+                        view.learn(now, mac, form);
                     } else if view.address == Some(address) {
                         view.claimant = Some(mac);
                     }
@@ -285,23 +306,27 @@ impl SessionVips {
                 let from_it = view.is_from_it(mac);
                 peer |= from_it;
                 if from_it && view.link.addresses.contains(&address) {
-                    (view.reached, view.unreached) = (true, 0);
+                    if !form.is_answer() || view.own_asked == Some(mac) || planted!(BelievesBroadcasts) {
+                        (view.reached, view.unreached) = (true, 0);
+                    } else {
+                        view.own_named = Some(mac);
+                    }
                 }
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
-                    Some(_) if from_it && counts => view.witness.heard_target(now, mac),
+                    Some(_) if from_it && counts => view.witness.heard_target(now, mac, form),
                     // Another host's answer for the VIP says nothing about the node.
                     Some(asked) if asked == address => {}
-                    _ => view.witness.heard(now, address, mac),
+                    _ => view.witness.heard(now, address, mac, form),
                 }
                 if view.answered_all() {
                     watch.silent_since = None;
                 }
             }
         }
-        if peer {
-            self.peer_heard();
+        if peer && (form.is_answer() || planted!(ClaimsEntitle)) {
+            self.peer_answered(mac);
         }
     }
 

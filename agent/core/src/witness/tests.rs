@@ -16,7 +16,7 @@ fn watching() -> Witness {
     let declaration =
         Declaration { holder: "cp1".into(), transitions: 1, acquired: None, macs: vec![HOLDER], vips: vec![] };
     witness.aim(ms(0), Target::Holder(&declaration), [VIP].into_iter());
-    witness.set_parties(vec![GATEWAY]);
+    witness.set_parties(vec![Party { address: GATEWAY, mac: Some(ROUTER) }]);
     witness
 }
 
@@ -27,8 +27,8 @@ fn run(witness: &mut Witness, from: u64, to: u64, holder: bool, gateway: bool) -
         let (probes, _) = witness.tick(ms(t));
         for probe in &probes {
             match probe.address {
-                VIP if holder => witness.heard(ms(t + 1), VIP, HOLDER),
-                GATEWAY if gateway => witness.heard(ms(t + 1), GATEWAY, ROUTER),
+                VIP if holder => witness.heard(ms(t + 1), VIP, HOLDER, Form::Answer(probe.sender)),
+                GATEWAY if gateway => witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender)),
                 _ => {}
             }
         }
@@ -43,7 +43,7 @@ fn three_misses_while_a_third_party_answers_are_silence() {
     run(&mut witness, 0, 1_000, true, true);
     assert!(!witness.is_silent());
     let last = run(&mut witness, 1_000, 1_300, false, true);
-    assert_eq!(last[0], Probe { address: VIP, to: None, sender: Sender::Unspecified }, "the last probe is broadcast");
+    assert_eq!(last[0], Probe { address: VIP, to: None, sender: Sender::Own }, "the last probe is broadcast");
     witness.tick(ms(1_300));
     assert!(witness.is_silent());
 }
@@ -74,7 +74,7 @@ fn a_starved_candidate_judges_nothing() {
     for t in (1_000..5_000).step_by(200) {
         for probe in witness.tick(ms(t)).0 {
             if probe.address == GATEWAY {
-                witness.heard(ms(t + 1), GATEWAY, ROUTER);
+                witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
             }
         }
     }
@@ -104,7 +104,7 @@ fn an_answer_ends_the_suspicion() {
     let mut witness = watching();
     run(&mut witness, 0, 1_000, true, true);
     run(&mut witness, 1_000, 1_300, false, true);
-    witness.heard(ms(1_299), VIP, HOLDER);
+    witness.heard(ms(1_299), VIP, HOLDER, Form::Claim);
     witness.tick(ms(1_300));
     assert!(!witness.is_silent());
 }
@@ -114,8 +114,8 @@ fn while_the_holder_answers_nobody_else_is_bothered() {
     let mut witness = watching();
     for t in (0..1_000).step_by(100) {
         let (probes, _) = witness.tick(ms(t));
-        assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER), sender: Sender::Unspecified }]);
-        witness.heard(ms(t + 1), VIP, HOLDER);
+        assert_eq!(probes, [Probe { address: VIP, to: Some(HOLDER), sender: Sender::Own }]);
+        witness.heard(ms(t + 1), VIP, HOLDER, Form::Answer(Sender::Own));
     }
 }
 
@@ -141,9 +141,9 @@ fn a_holder_that_speaks_for_another_vip_is_not_silent() {
     let mut witness = watching();
     run(&mut witness, 0, 1_000, true, true);
     run(&mut witness, 1_000, 1_300, false, true);
-    witness.heard_for_another(ROUTER);
+    witness.heard_for_another(ROUTER, Form::Claim);
     assert_eq!(witness.state().0, 2, "it is another host's frame");
-    witness.heard_for_another(HOLDER);
+    witness.heard_for_another(HOLDER, Form::Claim);
     run(&mut witness, 1_300, 1_600, false, true);
     assert!(!witness.is_silent());
     witness.tick(ms(1_600));
@@ -153,7 +153,137 @@ fn a_holder_that_speaks_for_another_vip_is_not_silent() {
 #[test]
 fn a_holder_that_speaks_for_another_vip_only_has_not_answered_in_its_tenure() {
     let mut witness = watching();
-    witness.heard_for_another(HOLDER);
+    witness.heard_for_another(HOLDER, Form::Claim);
     run(&mut witness, 0, 2_000, false, true);
     assert!(witness.is_free() && !witness.is_silent());
+}
+
+#[test]
+fn what_is_said_unasked_entitles_nobody() {
+    // A candidate that hears and cannot send: the holder announces, the gateway asks for its hosts.
+    let mut witness = watching();
+    for t in (0..5_000).step_by(100) {
+        witness.tick(ms(t));
+        witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Claim);
+        if t == 0 {
+            witness.heard(ms(1), VIP, HOLDER, Form::Claim);
+        }
+        assert!(!witness.is_silent() && !witness.is_free(), "at {t} ms");
+    }
+}
+
+#[test]
+fn a_third_party_counts_only_for_probes_of_its_form() {
+    // Each case: the windows in which the gateway answers, by unicast and by broadcast; whether silence is found.
+    for (unicast, broadcast, silent) in [(true, true, true), (true, false, false), (false, true, false)] {
+        let mut witness = watching();
+        run(&mut witness, 0, 1_000, true, true);
+        for t in (1_000..3_000).step_by(100) {
+            for probe in witness.tick(ms(t)).0 {
+                let answers = if probe.to.is_some() { unicast } else { broadcast };
+                if probe.address == GATEWAY && answers {
+                    witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
+                }
+            }
+        }
+        assert_eq!(witness.is_silent(), silent, "unicast {unicast}, broadcast {broadcast}");
+    }
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    for t in (1_000..3_000).step_by(100) {
+        witness.tick(ms(t));
+        witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(Sender::Unspecified));
+    }
+    assert!(!witness.is_silent(), "an answer to a probe with another sender");
+}
+
+#[test]
+fn who_answers_a_broadcast_for_a_dead_host_does_not_hide_its_silence() {
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    let mut since = None;
+    for t in 1_000..2_000 {
+        for probe in witness.tick(ms(t)).0 {
+            match (probe.address, probe.to) {
+                (VIP, None) => witness.heard(ms(t), VIP, HOLDER, Form::Answer(probe.sender)),
+                (GATEWAY, _) => witness.heard(ms(t), GATEWAY, ROUTER, Form::Answer(probe.sender)),
+                _ => {}
+            }
+        }
+        since = since.or_else(|| witness.is_silent().then_some(t));
+    }
+    assert_eq!(since, Some(1_301), "one probe more than without a proxy, at once");
+}
+
+#[test]
+fn a_bond_that_answers_from_another_port_is_asked_there() {
+    const PORT: Mac = Mac([2, 0, 0, 0, 0, 3]);
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    for t in 1_000..3_000 {
+        for probe in witness.tick(ms(t)).0 {
+            match (probe.address, probe.to) {
+                (VIP, None | Some(PORT)) => witness.heard(ms(t), VIP, PORT, Form::Answer(probe.sender)),
+                (GATEWAY, _) => witness.heard(ms(t), GATEWAY, ROUTER, Form::Answer(probe.sender)),
+                _ => {}
+            }
+        }
+        assert!(!witness.is_silent(), "at {t} ms");
+    }
+    assert_eq!(witness.state().0, 0);
+}
+
+#[test]
+fn a_third_party_of_unknown_mac_is_asked_by_broadcast_first() {
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    let mut known = None;
+    for t in (1_000..1_500).step_by(100) {
+        witness.end_window(ms(t));
+        witness.set_parties(vec![Party { address: GATEWAY, mac: known }]);
+        for probe in witness.tick(ms(t)).0 {
+            if probe.address == GATEWAY {
+                known = Some(ROUTER);
+                witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
+            }
+        }
+    }
+    assert!(witness.is_silent(), "one window later");
+}
+
+/// A look with `own` as the interface's own sender. The gateway answers probes of these senders.
+fn look(own: Sender, works: bool, gateway: &[Sender]) -> (Witness, Vec<Sender>) {
+    let mut witness = Witness::new(Duration::from_millis(100), 3);
+    witness.set_senders(own, Looks { first: Sender::Unspecified, works });
+    witness.aim(ms(0), Target::Anybody, [VIP].into_iter());
+    let mut asked = vec![];
+    for t in (0..2_000).step_by(100) {
+        witness.end_window(ms(t));
+        if witness.is_quiet() {
+            break;
+        }
+        witness.set_parties(vec![Party { address: GATEWAY, mac: None }]);
+        for probe in witness.tick(ms(t)).0 {
+            if probe.address == VIP {
+                asked.push(probe.sender);
+            } else if gateway.contains(&probe.sender) {
+                witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
+            }
+        }
+    }
+    (witness, asked)
+}
+
+#[test]
+fn a_look_that_no_third_party_answers_asks_as_any_host_too() {
+    use Sender::{Own, Unspecified};
+    let (zero, both) = (vec![Unspecified; 3], [vec![Unspecified; 3], vec![Own; 3]].concat());
+    let (witness, asked) = look(Own, false, &[Unspecified, Own]);
+    assert_eq!((asked, witness.is_free()), (zero.clone(), true));
+    let (witness, asked) = look(Own, false, &[Own]);
+    assert_eq!((asked, witness.is_free()), (both.clone(), true), "a filter by sender");
+    let (witness, asked) = look(Own, false, &[]);
+    assert_eq!((asked, witness.is_free()), (both, false), "nobody there");
+    assert_eq!(look(Own, true, &[]).1, zero, "probes of this form were answered lately");
+    assert_eq!(look(Unspecified, false, &[]).1, zero, "there is no own address");
 }

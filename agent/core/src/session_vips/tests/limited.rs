@@ -43,7 +43,8 @@ fn a_crash_without_an_api_is_made_up_for_under_a_limit_of_frames() {
                 world.run(ms(120_000));
                 let silent = world.worst(vips, since, |n| n == 0);
                 let each = 45_000 / u64::from(limit);
-                let bound = ms(10_000 + each * lost);
+                // One look more for each VIP, where the network may answer for hosts that are gone.
+                let bound = ms(10_500 + each * lost);
                 assert!(
                     silent < bound,
                     "limit {limit}, {nodes} nodes, {vips} VIPs, {how:?}: {silent:?}, not {bound:?}"
