@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::api::Severity;
 use crate::core::action::{Cause, HandsOver, Report, Why};
+use crate::core::echo::State;
 use crate::core::mac::Mac;
 use crate::core::rules::{MOVES, MOVES_WINDOW};
 use crate::ops::Ops;
@@ -39,8 +40,34 @@ pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> 
         Report::MovedOften { .. } => (Warning, "NotTakenEarly", "Wait"),
         Report::NoNamespace => (Warning, "NoNamespace", "Wait"),
         Report::NameTaken { .. } => (Warning, "NodeNameTaken", "Wait"),
+        Report::Mute => (Warning, "NotHeard", "Release"),
+        Report::Echo(echo) => echo_event(*echo)?,
         Report::ProbeMissed | Report::Outrun => return None,
     })
+}
+
+/// The Event for a change of whether probes are answered.
+pub const fn echo_event(state: State) -> Option<(Severity, &'static str, &'static str)> {
+    match state {
+        State::Nobody => Some((Severity::Warning, "NoProbeAnswered", "Probe")),
+        State::Filtered => Some((Severity::Warning, "ProbesFiltered", "Probe")),
+        State::Answered => Some((Severity::Normal, "ProbesAnswered", "Probe")),
+        State::Unknown => None,
+    }
+}
+
+/// Whether probes are answered, in words.
+pub const fn echo(state: State) -> &'static str {
+    match state {
+        State::Unknown => "it is not known whether other hosts answer this node's probes",
+        State::Answered => "other hosts answer this node's probes",
+        State::Filtered => {
+            "the network drops ARP probes from 0.0.0.0 (port security, ARP inspection): this node looks for free VIPs with its own address as sender, and may take proxy ARP for an owner"
+        }
+        State::Nobody => {
+            "no host on the segment answers this node's probes: it cannot tell a dead holder from a living one, so fail-over takes as long as the Lease; allow this node's ARP and neighbour discovery on its port, or give the segment a gateway that answers"
+        }
+    }
 }
 
 /// Counts the report.
@@ -54,6 +81,7 @@ pub fn count(report: &Report, ops: &Arc<Ops>) {
         Report::LetGo(why) => metrics.transition(Transition::from(*why)),
         Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
         Report::ProbeMissed => metrics.probe_missed(),
+        Report::Echo(echo) => metrics.probes(*echo),
         _ => {}
     }
 }
@@ -110,6 +138,10 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
             "{holder} no longer answers for {all}, and is not taken early: {all} moved {MOVES} times in {} s; it is taken when its Lease ends",
             MOVES_WINDOW.as_secs()
         ),
+        Report::Mute => format!(
+            "took {all} because the last holder was silent, and no host on the segment has answered this node since: gives the Lease back; look for what keeps this node's ARP or neighbour discovery from leaving"
+        ),
+        Report::Echo(state) => echo(*state).to_owned(),
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
         Report::NameTaken { macs } => name_taken(macs),
@@ -163,6 +195,7 @@ const fn hands_over(cause: HandsOver) -> &'static str {
         HandsOver::Ending => {
             "the agent was asked to end, or this node takes no part any longer (drained, or without a ready endpoint)"
         }
+        HandsOver::Mute => "no host on the segment answers this node",
         HandsOver::Unhealthy => "the API server of this node is not healthy, and another is",
     }
 }

@@ -127,6 +127,15 @@ impl Echo {
         zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)
     }
 
+    /// What is known now, if people should be told: it was known otherwise.
+    #[must_use]
+    pub fn changed(&self, now: Time, told: &mut State) -> Option<State> {
+        let state = self.state(now);
+        let before = std::mem::replace(told, state);
+        let usual = |state| matches!(state, State::Unknown | State::Answered);
+        (state != before && !(usual(state) && usual(before))).then_some(state)
+    }
+
     /// What is known now.
     #[must_use]
     pub fn state(&self, now: Time) -> State {

@@ -126,6 +126,7 @@ impl Status {
                 state: witness(snapshot, settings).to_owned(),
                 misses: snapshot.misses,
                 answered: snapshot.heard,
+                probes: snapshot.echo,
             },
             candidates: candidates.collect(),
             transitions: self.transitions.clone(),

@@ -7,6 +7,7 @@ mod records;
 mod service_status;
 mod status;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::api::{EventNote, Regarding, Severity};
 use crate::catalog::{Catalog, Seen};
 use crate::cluster::Cluster;
 use crate::core::Interface as Declared;
+use crate::core::action::Report;
+use crate::core::echo;
 use crate::core::event::{Event as ForElector, Moment};
 use crate::core::lease_vips::{Assignment, Call, Event, Input, LeaseVips, Report as OfLease};
 use crate::core::rules::{FENCE_ENDS, Rules};
@@ -41,6 +44,8 @@ use service_status::ServiceStatus;
 use status::Status;
 
 struct LeaseVipsAdapter {
+    /// What was last told of the segment.
+    echo: Cell<Option<echo::State>>,
     node: String,
     leases: Leases,
     catalog: Catalog,
@@ -113,6 +118,7 @@ pub async fn run(
     };
     let classes = leases.classes.clone();
     let adapter = LeaseVipsAdapter {
+        echo: Cell::new(None),
         node: settings.node_name.clone(),
         service_status: ServiceStatus::new(settings.node_name.clone(), cluster.servers.clone(), leases.updates),
         leases,
@@ -235,6 +241,12 @@ impl LeaseVipsAdapter {
     }
 
     fn tell(&self, OfLease { name, vips, what: report }: &OfLease) {
+        // The segment is the same for all Leases.
+        if let Report::Echo(state) = report
+            && self.echo.replace(Some(*state)) == Some(*state)
+        {
+            return;
+        }
         reports::count(report, &self.ops);
         let text = reports::text(report, vips);
         let Some((severity, reason, action)) = reports::event(report) else {

@@ -21,6 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 pub use labels::{Form, Netlink, Takeover, Transition};
 
 use crate::api::Verb;
+use crate::core::echo::State;
 use crate::core::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -79,6 +80,8 @@ pub struct Metrics {
     announcements: Family<ByForm, Counter>,
     conflicts: Family<ByAddress, Counter>,
     probe_misses: Counter,
+    probes_answered: Gauge,
+    probes_filtered: Gauge,
     api_requests: Family<ByVerb, Histogram>,
     api_errors: Family<ByVerbAndCategory, Counter>,
     netlink_errors: Family<ByOperation, Counter>,
@@ -101,6 +104,8 @@ impl Metrics {
             announcements: Family::default(),
             conflicts: Family::default(),
             probe_misses: Counter::default(),
+            probes_answered: Gauge::default(),
+            probes_filtered: Gauge::default(),
             api_requests: Family::new_with_constructor(latencies),
             api_errors: Family::default(),
             netlink_errors: Family::default(),
@@ -145,6 +150,17 @@ impl Metrics {
             "probe_misses",
             "Probes of a holder on the segment that were not answered in time",
             self.probe_misses.clone(),
+        );
+        self.probes_answered.set(1);
+        r.register(
+            "probes_answered",
+            "Whether any other host on the segment answers this node's probes (1) or none does (0)",
+            self.probes_answered.clone(),
+        );
+        r.register(
+            "probes_filtered",
+            "Whether the network drops ARP probes with sender 0.0.0.0 (1) or not (0)",
+            self.probes_filtered.clone(),
         );
         r.register_with_unit(
             "api_requests",
@@ -233,6 +249,12 @@ impl Metrics {
     /// Counts a foreign claim of `address`.
     pub fn conflict(&self, address: IpAddr) {
         self.conflicts.get_or_create(&by(address)).inc();
+    }
+
+    /// Sets whether other hosts answer probes.
+    pub fn probes(&self, echo: State) {
+        self.probes_answered.set(i64::from(echo != State::Nobody));
+        self.probes_filtered.set(i64::from(echo == State::Filtered));
     }
 
     /// Counts an unanswered probe.

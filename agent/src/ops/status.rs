@@ -11,6 +11,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::echo::State;
+
 pub use report::{LeaseReport, Report, VipReport, WitnessReport};
 
 use super::services::ServicesStatus;
@@ -95,6 +97,9 @@ pub struct Witness {
     pub misses: u32,
     /// When the holder last answered, in milliseconds.
     pub answered_ago_ms: Option<u64>,
+    /// Whether other hosts answer this node's probes: `unknown`, `answered`, `filtered` (only probes that do not come from
+    /// 0.0.0.0), `nobody`.
+    pub probes: State,
 }
 
 /// A node that takes part.

@@ -22,7 +22,7 @@ use crate::core::session_vips::Report;
 use crate::core::time::{Time, WallTime};
 use crate::ops::Ops;
 use crate::ops::metrics::{Takeover, Transition};
-use crate::reports::{because, let_go, name_taken, names};
+use crate::reports::{because, echo, echo_event, let_go, name_taken, names};
 
 /// After this time, the same conflict is written on the object again, in case its annotation was removed.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -184,6 +184,10 @@ impl Reports {
                 "another node ended this node's session: all VIPs are removed".to_owned(),
             ),
             Report::NameTaken { macs } => (Warning, "NodeNameTaken", None, name_taken(macs)),
+            Report::Echo { interface, state } => {
+                let Some((severity, reason, _)) = echo_event(*state) else { return };
+                (severity, reason, None, format!("{}: {}", interface_name(*interface), echo(*state)))
+            }
             Report::Lapsed => (
                 Warning,
                 "SessionLapsed",
@@ -332,9 +336,16 @@ impl Reports {
             | Report::Owned { address, .. } => {
                 metrics.conflict(*address);
             }
+            Report::Echo { state, .. } => metrics.probes(*state),
             _ => {}
         }
     }
+}
+
+/// An interface's name for people.
+fn interface_name(index: u32) -> String {
+    let name = nix::net::if_::if_indextoname(index);
+    name.map_or_else(|_| format!("interface {index}"), |name| name.to_string_lossy().into_owned())
 }
 
 /// The VIP, and what to say of it, if the host that answers for it has it by a Lease of kube-vip.

@@ -68,9 +68,8 @@ impl Elector {
         if asks && next > now {
             self.due(next);
         }
-        let state = self.segment.echo.state(now);
-        if state != self.segment.echoes {
-            self.segment.echoes = state;
+        let echo = self.segment.echo;
+        if let Some(state) = echo.changed(now, &mut self.segment.echoes) {
             self.report(Report::Echo(state));
         }
     }

@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub healthy: Option<bool>,
     /// Whether the link is up, when known.
     pub link: Option<bool>,
+    /// Whether other hosts on the segment answer probes.
+    pub echo: crate::echo::State,
     /// The MAC addresses of another machine that holds the Lease under this node's name.
     pub twin: Option<Vec<Mac>>,
 }
@@ -111,6 +113,7 @@ impl Elector {
             heard: heard.map(|at| Time::from_nanos(at.as_nanos() / 1_000_000_000 * 1_000_000_000)),
             healthy: self.service.verdict.and_then(Option::from),
             link: self.segment.link.known(),
+            echo: self.segment.echoes,
             twin: self.twin().map(<[Mac]>::to_vec),
         }
     }

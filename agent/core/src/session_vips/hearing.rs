@@ -83,12 +83,11 @@ impl SessionVips {
                 self.batch.probes.push(Probe { interface: index, address: party.address, to, sender });
             }
             let (echo, told) = self.segment.echo.entry(index).or_default();
-            let (next, state) = (echo.next(), echo.state(now));
-            let changed = std::mem::replace(told, state) != state;
+            let (next, changed) = (echo.next(), echo.changed(now, told));
             if asks && next > now {
                 self.due(next);
             }
-            if changed {
+            if let Some(state) = changed {
                 self.report(Report::Echo { interface: index, state });
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ApiStatus, Candidate, Lease, Status, Transition, Vip, Witness};
+use crate::core::echo::State;
 use crate::core::time::{Time, WallTime};
 
 /// How many transitions are remembered.
@@ -73,6 +74,8 @@ pub struct WitnessReport {
     pub misses: u32,
     /// When the holder last answered.
     pub answered: Option<Time>,
+    /// Whether other hosts answer this node's probes.
+    pub probes: State,
 }
 
 impl Report {
@@ -111,6 +114,7 @@ impl Report {
             state: self.witness.state.clone(),
             misses: self.witness.misses,
             answered_ago_ms: self.witness.answered.map(ago),
+            probes: self.witness.probes,
         };
         Status {
             node: self.node.clone(),

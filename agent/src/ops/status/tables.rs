@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::Status;
+use crate::core::echo::State;
 use crate::ops::table::{self, time};
+use crate::reports::echo;
 
 /// Longest text in a cell of a table, in characters.
 const WIDEST: usize = 300;
@@ -75,6 +77,9 @@ impl Status {
             let _ = write!(out, ", {} misses, answered {} ago", self.witness.misses, time(ago));
         }
         out.push('\n');
+        if matches!(self.witness.probes, State::Filtered | State::Nobody) {
+            let _ = writeln!(out, "probes: {}", echo(self.witness.probes));
+        }
         if !self.candidates.is_empty() {
             let rows = self.candidates.iter().map(|c| {
                 let addresses: Vec<String> = c.addresses.iter().map(ToString::to_string).collect();

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use super::report::TRANSITIONS;
 use super::*;
+use crate::core::echo::State;
 use crate::core::time::{Time, WallTime};
 
 /// A report with every field filled.
@@ -25,7 +26,7 @@ pub(in crate::ops) fn report() -> Report {
             renewed: at(98_900),
             api: ApiStatus { server: "https://127.0.0.1:6443".into(), ok: true, last_error: None },
         },
-        witness: WitnessReport { state: "watching".into(), misses: 0, answered: at(99_950) },
+        witness: WitnessReport { state: "watching".into(), misses: 0, answered: at(99_950), probes: State::Nobody },
         candidates: vec![Candidate {
             node: "cp2".into(),
             addresses: vec!["192.0.2.2".parse().unwrap()],
@@ -53,6 +54,7 @@ kube-system/plndr-cp-lock  cp1 (this node)  13.9s       1.1s ago  4
 
 API server: https://127.0.0.1:6443, answers
 witness: watching, 0 misses, answered 50ms ago
+probes: ECHO
 
 CANDIDATE  ADDRESSES  HEALTHY
 cp2        192.0.2.2  yes
@@ -61,6 +63,7 @@ WHEN                      FROM       TO      WHY
 2026-09-21T14:13:20.123Z  candidate  holder  cp3 answered nobody on the segment
 ";
     let golden = golden.replace("VERSION", env!("CARGO_PKG_VERSION"));
+    let golden = golden.replace("ECHO", crate::reports::echo(State::Nobody));
     assert_eq!(report().at(NOW, vec!["api: waits".into()]).tables(), golden);
 }
 
@@ -83,6 +86,7 @@ fn json_for_programs() {
     assert_eq!(json["lease"]["mine"], true);
     assert_eq!(json["lease"]["expires_in_ms"], 13_900);
     assert_eq!(json["witness"]["answered_ago_ms"], 50);
+    assert_eq!(json["witness"]["probes"], "nobody");
     assert_eq!(serde_json::from_value::<Status>(json).unwrap(), status);
 }
 
