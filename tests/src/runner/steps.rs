@@ -20,6 +20,8 @@ pub struct Program {
     pub program: &'static str,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Variables that it has beside those of the lab.
+    pub variables: Vec<(&'static str, String)>,
     /// Where it runs.
     pub dir: PathBuf,
     /// A program that must be installed (`cargo-fmt`). Without it the test is skipped.
@@ -42,6 +44,7 @@ impl Program {
         let mut child = Command::new(words.next().unwrap_or(self.program))
             .args(words)
             .args(&self.arguments)
+            .envs(self.variables)
             .current_dir(&self.dir)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -107,23 +110,56 @@ struct Package {
     name: String,
 }
 
+/// The lab's own simulator, by Cargo.
+pub(super) const SIM: [&str; 9] =
+    ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--", "sim"];
+/// With bugs switched on in the core, the checks of the simulator must find them.
+pub(super) const PLANTED: [&str; 8] =
+    ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
+/// And so must tests of the core alone.
+const GUARDS: [&str; 10] = [
+    "test",
+    "--locked",
+    "--package",
+    "mooring-agent-core",
+    "--features",
+    "planted",
+    "--lib",
+    "--",
+    "_is_found",
+    "guards",
+];
+
+/// A command of Cargo as a test. Nothing runs beside it: it needs every processor.
+fn cargo<S>(root: &Path, group: &str, name: &str, arguments: &[&str]) -> Test<S> {
+    let program = Program {
+        program: "cargo",
+        arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
+        variables: Vec::new(),
+        dir: root.to_owned(),
+        needs: None,
+        gives_way: false,
+    };
+    Test::new(group, name, Duration::from_mins(30), Work::Program(program)).alone()
+}
+
+/// One of the sources.
+pub(super) fn step<S>(root: &Path, name: &str, arguments: &[&str]) -> Test<S> {
+    cargo(root, "source", name, arguments)
+}
+
 /// The steps for a workspace at `root` with these packages: what has to hold before any scenario is run.
 #[must_use]
 pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
-    let cargo = |group: &str, name: &str, minutes: u64, needs, arguments: &[&str]| {
-        let arguments = arguments.iter().map(|&a| a.to_owned()).collect();
-        let program = Program { program: "cargo", arguments, dir: root.to_owned(), needs, gives_way: false };
-        Test::new(group, name, Duration::from_mins(minutes), Work::Program(program)).alone()
-    };
-    let step = |name: &str, arguments: &[&str]| cargo("source", name, 30, None, arguments);
+    let step = |name: &str, arguments: &[&str]| step(root, name, arguments);
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let mut all = vec![
-        cargo("source", "fmt", 2, Some("cargo-fmt"), &["fmt", "--all", "--check"]).quick(),
-        cargo("source", "clippy", 30, Some("cargo-clippy"), &clippy).quick(),
+        step("fmt", &["fmt", "--all", "--check"]).needing("cargo-fmt").quick(),
+        step("clippy", &clippy).needing("cargo-clippy").quick(),
     ];
     // One package at a time: in a workspace build, a feature that one package asks for is there for all, and hides that
     // another package forgot to ask for it.
-    let check = |one: &String| cargo(one, "check", 30, None, &["check", "--locked", "--package", one]).computing();
+    let check = |one: &String| cargo(root, one, "check", &["check", "--locked", "--package", one]).computing();
     all.extend(packages.iter().map(check));
     // The tests make network namespaces, which needs root, or a user namespace with root.
     let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
@@ -133,33 +169,17 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     // The unit tests of the libraries. The features are those of the whole workspace, so that nothing is built twice.
     let cores = ["--lib", "--exclude", "mooring-tests", "--exclude", "mooring-sim"];
     all.push(step("unit-tests-of-libraries", &[&test[..], &cores, runner].concat()).only_quick());
-    let sim = ["run", "--locked", "--quiet", "--package", "mooring-tests", "--bin", "lab", "--", "sim"];
     let [whole, quick] = SEEDS;
     let simulations = |(faults, sessions): (&str, &str)| {
         [
-            step("simulated-faults", &[&sim[..], &["--seeds", faults]].concat()),
-            step("simulated-sessions", &[&sim[..], &["--sessions", "--seeds", sessions]].concat()),
+            step("simulated-faults", &[&SIM[..], &["--seeds", faults]].concat()),
+            step("simulated-sessions", &[&SIM[..], &["--sessions", "--seeds", sessions]].concat()),
         ]
     };
     all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
-    // With bugs switched on in the core, the same checks must find them.
-    let planted = ["test", "--locked", "--package", "mooring-sim", "--features", "planted", "--test", "planted"];
-    all.push(step("planted-bugs", &planted).computing());
-    // And so must tests of the core alone.
-    let guards = [
-        "test",
-        "--locked",
-        "--package",
-        "mooring-agent-core",
-        "--features",
-        "planted",
-        "--lib",
-        "--",
-        "_is_found",
-        "guards",
-    ];
-    all.push(step("planted-bugs-of-the-core", &guards).computing());
+    all.push(step("planted-bugs", &PLANTED).computing());
+    all.push(step("planted-bugs-of-the-core", &GUARDS).computing());
     all
 }
 

@@ -42,7 +42,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("openstack", faults::trouble, "credentials-tokens-and-neutron-away", 5),
         story!("openstack", faults::killed, "killed-at-every-call", 5),
         // Installing them takes a minute, and setting them up another.
-        story!("openstack", real::real, "real-keystone-and-neutron", 15).only_named(),
+        story!("openstack", real::real, "real-keystone-and-neutron", 15).nightly(),
     ]
 }
 
