@@ -86,6 +86,18 @@ impl Drop for Group {
 /// How many seeds the simulator runs in each round, for the control plane's VIP and for the node's many.
 const SEEDS: [(&str, &str); 2] = [("20000", "1500"), ("2000", "400")];
 
+/// The programs that are shipped, with all of their libraries.
+const SHIPS: [&str; 4] = ["--package", "mooring-agent", "--package", "mooring-allocator"];
+/// Packages whose own features build tokio, the client of Kubernetes or its types anew: a minute each.
+pub(super) const LONG_CHECKS: [&str; 6] = [
+    "mooring-agent",
+    "mooring-allocator",
+    "mooring-allocator-openstack",
+    "mooring-common",
+    "mooring-neutron",
+    "mooring-tests",
+];
+
 /// The packages of the workspace at `root`, in the order of its manifest.
 ///
 /// # Errors
@@ -130,6 +142,22 @@ const GUARDS: [&str; 10] = [
     "guards",
 ];
 
+/// Builds what computes much without optimising much: for runs that are over before an optimised build would be.
+const BUILT_QUICKLY: [&str; 12] = [
+    "--config",
+    "profile.dev.package.mooring-agent-core.opt-level=1",
+    "--config",
+    "profile.dev.package.mooring-agent-core.codegen-units=16",
+    "--config",
+    "profile.dev.package.mooring-lease.opt-level=1",
+    "--config",
+    "profile.dev.package.mooring-lease.codegen-units=16",
+    "--config",
+    "profile.dev.package.mooring-sim.opt-level=1",
+    "--config",
+    "profile.dev.package.mooring-sim.codegen-units=16",
+];
+
 /// A command of Cargo as a test. Nothing runs beside it: it needs every processor.
 fn cargo<S>(root: &Path, group: &str, name: &str, arguments: &[&str]) -> Test<S> {
     let program = Program {
@@ -157,9 +185,13 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
         step("fmt", &["fmt", "--all", "--check"]).needing("cargo-fmt").quick(),
         step("clippy", &clippy).needing("cargo-clippy").quick(),
     ];
-    // One package at a time: in a workspace build, a feature that one package asks for is there for all, and hides that
-    // another package forgot to ask for it.
-    let check = |one: &String| cargo(root, one, "check", &["check", "--locked", "--package", one]).computing();
+    // In a workspace build, a feature that one package asks for is there for all, and hides that another package forgot to ask
+    // for it. Most often the tests asked: what ships is checked without them, and each package by itself.
+    all.push(step("check-what-ships", &[&["check", "--locked"], &SHIPS[..]].concat()).computing());
+    let check = |one: &String| {
+        let test = cargo(root, one, "check", &["check", "--locked", "--package", one]).computing();
+        if LONG_CHECKS.contains(&one.as_str()) { test.nightly() } else { test }
+    };
     all.extend(packages.iter().map(check));
     // The tests make network namespaces, which needs root, or a user namespace with root.
     let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
@@ -178,8 +210,8 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     };
     all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
-    all.push(step("planted-bugs", &PLANTED).computing());
-    all.push(step("planted-bugs-of-the-core", &GUARDS).computing());
+    all.push(step("planted-bugs", &[&BUILT_QUICKLY[..], &PLANTED].concat()).computing());
+    all.push(step("planted-bugs-of-the-core", &[&BUILT_QUICKLY[..], &GUARDS].concat()).computing());
     all
 }
 

@@ -288,6 +288,9 @@ fn every_member_of_the_workspace_is_checked() {
     let packages = steps::packages(root).unwrap();
     assert_eq!(packages.len(), members.split(',').count(), "{packages:?}");
     let checked = steps::of_workspace::<()>(root, &packages);
+    for long in steps::LONG_CHECKS {
+        assert!(packages.iter().any(|package| package == long), "there is no {long}");
+    }
     for package in packages {
         assert!(checked.iter().any(|test| test.title() == format!("{package}/check")), "{package}");
     }

@@ -13,7 +13,7 @@ struct Need {
 }
 
 /// All of it. Where it cannot be had, the tests say so, or are skipped.
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need {
         what: "the kinds of Cluster API",
         tests: &[
@@ -38,14 +38,13 @@ const NEEDS: [Need; 9] = [
     },
     Need {
         what: "the managers of Cluster API",
-        tests: &["endpoint"],
-        get: || {
-            for manager in Manager::NEEDED.into_iter().chain([Manager::Development]) {
-                assets::manager(manager)?;
-                assets::managed_crds(manager)?;
-            }
-            Ok(())
-        },
+        tests: &["endpoint/with-"],
+        get: || Manager::NEEDED.into_iter().try_for_each(managed),
+    },
+    Need {
+        what: "the provider for development of Cluster API",
+        tests: &["endpoint/with-the-in-memory-backend"],
+        get: || managed(Manager::Development),
     },
     Need {
         what: "client-go's elector",
@@ -84,6 +83,11 @@ pub fn get(titles: &[String], cluster: bool) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn managed(manager: Manager) -> Result<(), Error> {
+    assets::manager(manager)?;
+    assets::managed_crds(manager).map(drop)
 }
 
 fn kubeadm() -> Result<(), Error> {
