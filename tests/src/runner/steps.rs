@@ -142,27 +142,24 @@ const GUARDS: [&str; 10] = [
     "guards",
 ];
 
-/// Builds what computes much without optimising much: for runs that are over before an optimised build would be.
-const BUILT_QUICKLY: [&str; 12] = [
-    "--config",
-    "profile.dev.package.mooring-agent-core.opt-level=1",
-    "--config",
-    "profile.dev.package.mooring-agent-core.codegen-units=16",
-    "--config",
-    "profile.dev.package.mooring-lease.opt-level=1",
-    "--config",
-    "profile.dev.package.mooring-lease.codegen-units=16",
-    "--config",
-    "profile.dev.package.mooring-sim.opt-level=1",
-    "--config",
-    "profile.dev.package.mooring-sim.codegen-units=16",
-];
+/// All of them, with the features of the whole workspace.
+const UNIT_TESTS: [&str; 3] = ["test", "--locked", "--workspace"];
+/// What computes much is built with less optimisation than usual: for runs that are over before an optimised build would be.
+fn built_quickly(level: u8, arguments: &[&str]) -> Vec<String> {
+    let of =
+        |package: &str, setting: String| ["--config".to_owned(), format!("profile.dev.package.{package}.{setting}")];
+    let packages = ["mooring-agent-core", "mooring-lease", "mooring-sim"];
+    let settings = packages
+        .iter()
+        .flat_map(|one| [of(one, format!("opt-level={level}")), of(one, "codegen-units=16".to_owned())].concat());
+    settings.chain(arguments.iter().map(|&argument| argument.to_owned())).collect()
+}
 
 /// A command of Cargo as a test. Nothing runs beside it: it needs every processor.
-fn cargo<S>(root: &Path, group: &str, name: &str, arguments: &[&str]) -> Test<S> {
+fn cargo<S>(root: &Path, group: &str, name: &str, arguments: &[impl AsRef<str>]) -> Test<S> {
     let program = Program {
         program: "cargo",
-        arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
+        arguments: arguments.iter().map(|argument| argument.as_ref().to_owned()).collect(),
         variables: Vec::new(),
         dir: root.to_owned(),
         needs: None,
@@ -172,7 +169,7 @@ fn cargo<S>(root: &Path, group: &str, name: &str, arguments: &[&str]) -> Test<S>
 }
 
 /// One of the sources.
-pub(super) fn step<S>(root: &Path, name: &str, arguments: &[&str]) -> Test<S> {
+pub(super) fn step<S>(root: &Path, name: &str, arguments: &[impl AsRef<str>]) -> Test<S> {
     cargo(root, "source", name, arguments)
 }
 
@@ -183,7 +180,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let mut all = vec![
         step("fmt", &["fmt", "--all", "--check"]).needing("cargo-fmt").quick(),
-        step("clippy", &clippy).needing("cargo-clippy").quick(),
+        step("clippy", &clippy).needing("cargo-clippy").computing().quick(),
     ];
     // In a workspace build, a feature that one package asks for is there for all, and hides that another package forgot to ask
     // for it. Most often the tests asked: what ships is checked without them, and each package by itself.
@@ -193,14 +190,11 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
         if LONG_CHECKS.contains(&one.as_str()) { test.nightly() } else { test }
     };
     all.extend(packages.iter().map(check));
-    // The tests make network namespaces, which needs root, or a user namespace with root.
-    let runner = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
-    let runner = if geteuid().is_root() { &[][..] } else { &runner[..] };
-    let test = ["test", "--locked", "--workspace"];
-    all.push(step("unit-tests", &[&test[..], runner].concat()));
+    // They are built while stories wait, and run when nothing else does: see `unit_tests`.
+    all.push(step("unit-tests-are-built", &[&UNIT_TESTS[..], &["--no-run"]].concat()).computing());
     // The unit tests of the libraries. The features are those of the whole workspace, so that nothing is built twice.
     let cores = ["--lib", "--exclude", "mooring-tests", "--exclude", "mooring-sim"];
-    all.push(step("unit-tests-of-libraries", &[&test[..], &cores, runner].concat()).only_quick());
+    all.push(step("unit-tests-of-libraries", &[&UNIT_TESTS[..], &cores, in_namespace()].concat()).only_quick());
     let [whole, quick] = SEEDS;
     let simulations = |(faults, sessions): (&str, &str)| {
         [
@@ -210,9 +204,22 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     };
     all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
-    all.push(step("planted-bugs", &[&BUILT_QUICKLY[..], &PLANTED].concat()).computing());
-    all.push(step("planted-bugs-of-the-core", &[&BUILT_QUICKLY[..], &GUARDS].concat()).computing());
+    for (name, level, arguments) in [("planted-bugs", 1, &PLANTED[..]), ("planted-bugs-of-the-core", 0, &GUARDS)] {
+        all.push(self::step(root, name, &built_quickly(level, arguments)).computing());
+    }
     all
+}
+
+/// All unit tests, and those of network namespaces. Some measure times: nothing runs beside them.
+#[must_use]
+pub fn unit_tests<S>(root: &Path) -> Test<S> {
+    step(root, "unit-tests", &[&UNIT_TESTS[..], in_namespace()].concat())
+}
+
+/// The tests make network namespaces, which needs root, or a user namespace with root.
+fn in_namespace() -> &'static [&'static str] {
+    const RUNNER: [&str; 2] = ["--config", "target.'cfg(unix)'.runner=['unshare','--map-root-user','--net']"];
+    if geteuid().is_root() { &[] } else { &RUNNER }
 }
 
 /// Whether a program is in `PATH`.

@@ -33,7 +33,7 @@ pub struct Nightly {
     choice: Choice,
 }
 
-/// Runs what each commit has to pass: the sources first, then the scenarios.
+/// Runs what each commit has to pass: the scenarios, what only computes beside them, and the unit tests.
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let round = if args.quick { Round::Quick } else { Round::Whole };
     of(&Choice { round, ..args.choice }, Sweep::default()).await
@@ -52,6 +52,8 @@ async fn of(choice: &Choice, sweep: Sweep) -> anyhow::Result<ExitCode> {
     let scenarios = scenario::all(sweep.from);
     let needs_cluster = scenarios.iter().any(|test| choice.wants(test));
     tests.extend(scenarios);
+    // The last, when its build has had the time in which stories wait.
+    tests.push(steps::unit_tests(root));
     if !choice.list {
         let titles: Vec<String> = tests.iter().filter(|test| choice.wants(test)).map(Test::title).collect();
         tokio::task::spawn_blocking(move || ahead::get(&titles, needs_cluster)).await??;
