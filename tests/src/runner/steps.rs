@@ -12,6 +12,7 @@ use nix::unistd::{Pid, geteuid};
 use tokio::process::Command;
 
 use super::{Skip, Test, Work};
+use crate::assets;
 
 /// A program to run.
 #[derive(Clone, Debug)]
@@ -41,7 +42,11 @@ impl Program {
         }
         let nice: &[&str] = if self.gives_way { &["nice", "-n", "19"] } else { &[] };
         let mut words = nice.iter().copied().chain([self.program]);
-        let mut child = Command::new(words.next().unwrap_or(self.program))
+        let mut command = Command::new(words.next().unwrap_or(self.program));
+        for name in assets::of_own_package() {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(words)
             .args(&self.arguments)
             .envs(self.variables)

@@ -160,6 +160,10 @@ async fn a_program_passes_by_its_status_and_dies_with_its_children() {
     let (ended, _) = outcomes(vec![program("echo $WORD").variable("WORD", "given")], 1, dir.path()).await;
     assert_eq!(ended, [Outcome::Passed]);
     assert_eq!(fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(), "given\n");
+    // Cargo has told this test of its package. Whatever it starts is told nothing of it.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let (ended, _) = outcomes(vec![program("! env | grep -E '^CARGO_(PKG|MANIFEST)_'")], 1, dir.path()).await;
+    assert_eq!(ended, [Outcome::Passed]);
     let (ended, _) = outcomes(vec![program("exit 3")], 1, dir.path()).await;
     assert!(matches!(&ended[0], Outcome::Failed(why) if why.contains("exit status: 3")));
 
