@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
@@ -297,6 +298,25 @@ fn every_member_of_the_workspace_is_checked() {
     }
     for package in packages {
         assert!(checked.iter().any(|test| test.title() == format!("{package}/check")), "{package}");
+    }
+}
+
+/// The libraries that a command of Cargo builds for the targets of these kinds, with their features.
+fn libraries(packages: &[&str], edges: &str) -> BTreeSet<String> {
+    let tree = ["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p} {f}", "--edges", edges];
+    let cargo = std::process::Command::new(crate::assets::cargo().unwrap()).args(tree).args(packages).output().unwrap();
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let said = String::from_utf8(cargo.stdout).unwrap();
+    said.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// A library with other features is another library, and all that depends on it is built again: minutes of each round.
+#[test]
+fn cargo_builds_no_library_twice() {
+    let tests = libraries(&["--workspace"], "normal,build,dev");
+    for packages in [&["--package", "mooring-tests"][..], &["--workspace"]] {
+        let more: Vec<_> = libraries(packages, "normal,build").difference(&tests).cloned().collect();
+        assert_eq!(more, [""; 0], "with other features than for the unit tests");
     }
 }
 
