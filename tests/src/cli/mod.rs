@@ -65,7 +65,7 @@ enum Verb {
     Test(test::Args),
     /// Run what takes too long for each commit: long sweeps of seeds, planted bugs as drawn runs find them, the slowest stories.
     ///
-    /// Each seed is one run, the same on every machine: a failure prints the command that shows it again. Give --from another
+    /// Each seed is one run, the same on every machine, and a failure names it. Give --from another
     /// number each night, so that each night tries other seeds.
     Nightly(test::Nightly),
     /// Let something happen to it.

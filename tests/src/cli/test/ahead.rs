@@ -91,11 +91,12 @@ fn managed(manager: Manager) -> Result<(), Error> {
 }
 
 fn kubeadm() -> Result<(), Error> {
+    use Product::{KubeControllerManager, KubeProxy, KubeScheduler, Kubeadm, Kubectl, Kubelet};
+
     // Others cannot run it, and its test is skipped.
     if !userns::is_machine_root() {
         return Ok(());
     }
-    use Product::{KubeControllerManager, KubeProxy, KubeScheduler, Kubeadm, Kubectl, Kubelet};
     for product in [Kubeadm, Kubectl, Kubelet, KubeControllerManager, KubeScheduler, KubeProxy] {
         assets::one(product)?;
     }
