@@ -128,6 +128,17 @@ pub fn cargo() -> Result<PathBuf, Error> {
     std::env::var_os("CARGO").map(PathBuf::from).or_else(|| tools::on_path("cargo")).ok_or_else(missing)
 }
 
+/// The variables by which `cargo run` and `cargo test` tell the lab of its own package. No Cargo that the lab starts may have them:
+/// build scripts ask for the same names (that of ring does), and what depends on such a crate is built anew when one has changed,
+/// which is half of the workspace, and again when a person calls Cargo the next time.
+pub fn of_own_package() -> impl Iterator<Item = OsString> {
+    std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(tells_of_a_package))
+}
+
+fn tells_of_a_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+}
+
 /// The compiler that Cargo calls.
 #[must_use]
 pub fn rustc() -> OsString {
@@ -151,6 +162,9 @@ pub(super) fn workspace() -> PathBuf {
 fn command() -> Result<Command, Error> {
     let mut command = Command::new(cargo()?);
     command.current_dir(workspace()).arg("build");
+    for name in of_own_package() {
+        command.env_remove(name);
+    }
     Ok(command)
 }
 
@@ -182,6 +196,17 @@ fn host_triple() -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// This test itself is run by Cargo, which tells of this package.
+    #[test]
+    fn the_cargo_that_builds_is_told_of_no_package() {
+        let told: Vec<OsString> = of_own_package().collect();
+        assert!(told.contains(&"CARGO_MANIFEST_DIR".into()) && told.contains(&"CARGO_PKG_NAME".into()), "{told:?}");
+        assert!(!told.contains(&"CARGO_HOME".into()) && !told.contains(&"CARGO".into()), "{told:?}");
+        let command = command().unwrap();
+        let removed = |name: &OsString| command.get_envs().any(|(known, value)| known == name && value.is_none());
+        assert!(told.iter().all(removed), "{command:?}");
+    }
 
     #[test]
     fn nothing_of_the_environment_changes_a_release() {

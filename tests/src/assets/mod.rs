@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use cache::Cache;
-pub use cargo::{Profile, agent, allocator, cargo, cargo_home, rustc, static_program};
+pub use cargo::{Profile, agent, allocator, cargo, cargo_home, of_own_package, rustc, static_program};
 pub use containers::{Containers, containers};
 pub use deny::cargo_deny;
 pub use digest::hex;

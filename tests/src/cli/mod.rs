@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::host::{enter, init};
 use crate::lab::Shape;
-use crate::runner::Choice;
 use crate::{progress, userns};
 
 /// The lab of Mooring: a cluster's control plane on one machine, and all that can happen to it.
@@ -59,8 +58,16 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Run everything that is tested: sources, unit tests, and the scenarios on labs of their own.
-    Test(Choice),
+    /// Run what each commit has to pass: sources, unit tests, and the scenarios on labs of their own.
+    ///
+    /// Without a filter everything is run that is not nightly. A test of the nightly round is run when its whole name is given;
+    /// `--list` marks those tests.
+    Test(test::Args),
+    /// Run what takes too long for each commit: long sweeps of seeds, planted bugs as drawn runs find them, the slowest stories.
+    ///
+    /// Each seed is one run, the same on every machine, and a failure names it. Give --from another
+    /// number each night, so that each night tries other seeds.
+    Nightly(test::Nightly),
     /// Let something happen to it.
     #[command(subcommand)]
     Fault(Fault),
@@ -158,9 +165,13 @@ fn run(args: Args) -> anyhow::Result<ExitCode> {
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }
-        Verb::Test(choice) => {
+        Verb::Test(args) => {
             userns::become_root()?;
-            return tokio::runtime::Runtime::new()?.block_on(test::run(&choice));
+            return tokio::runtime::Runtime::new()?.block_on(test::run(args));
+        }
+        Verb::Nightly(args) => {
+            userns::become_root()?;
+            return tokio::runtime::Runtime::new()?.block_on(test::nightly(args));
         }
         Verb::Fault(fault) => door::fault(&args.name, fault)?,
         Verb::Sim(order) => return sim::run(&order),

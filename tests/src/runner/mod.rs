@@ -6,6 +6,7 @@
 mod choice;
 mod output;
 pub mod steps;
+pub mod sweeps;
 mod test;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::{Id, JoinSet};
 
-pub use choice::Choice;
+pub use choice::{Choice, Round};
 use output::Screen;
 pub use test::{Beside, Ctx, Rounds, Run, Skip, Test, Work};
 
@@ -63,15 +64,19 @@ impl<S: Send + Sync + 'static> Runner<S> {
     /// # Errors
     /// The folder for the logs cannot be made.
     pub async fn run(self, choice: &Choice) -> std::io::Result<ExitCode> {
-        let tests = VecDeque::from(choice.of(self.tests));
+        let list = choice.listed(&self.tests);
         if choice.list {
-            for test in &tests {
-                println!("{}", test.title());
+            for line in &list {
+                println!("{line}");
             }
             return Ok(ExitCode::SUCCESS);
         }
+        let tests = VecDeque::from(choice.of(self.tests));
         if tests.is_empty() {
             println!("no such test: {}; `--list` names them all", choice.filter.join(" "));
+            if !list.is_empty() {
+                println!("these are run by `cargo lab nightly`, or by their whole names:\n  {}", list.join("\n  "));
+            }
             return Ok(ExitCode::from(2));
         }
         let (dir, temporary) = match &choice.logs {

@@ -66,8 +66,8 @@ pub enum Rounds {
     Both,
     /// Only in the quick round, as a smaller form of a test of the whole round.
     Quick,
-    /// Only when it is named: it costs more than a whole round has time for.
-    Named,
+    /// Only in the nightly round, or when its whole name is given: it costs more than a round for each commit has time for.
+    Nightly,
 }
 
 /// One thing that is tested.
@@ -124,11 +124,27 @@ impl<S> Test<S> {
     /// It needs processors and nothing else, and leaves them to others: see [`Beside::Computing`].
     #[must_use]
     pub fn computing(self) -> Self {
-        let work = match self.work {
-            Work::Program(program) => Work::Program(steps::Program { gives_way: true, ..program }),
-            function @ Work::Function(_) => function,
-        };
-        Self { beside: Beside::Computing, work, ..self }
+        Self { beside: Beside::Computing, ..self.of_program(|program| program.gives_way = true) }
+    }
+
+    /// It runs a program that must be installed, and is skipped without it.
+    #[must_use]
+    pub fn needing(self, needed: &'static str) -> Self {
+        self.of_program(|program| program.needs = Some(needed))
+    }
+
+    /// Its program has this variable.
+    #[must_use]
+    pub fn variable(self, name: &'static str, value: &str) -> Self {
+        self.of_program(|program| program.variables.push((name, value.to_owned())))
+    }
+
+    /// Changes how its program is run; a function stays as it is.
+    fn of_program(mut self, change: impl FnOnce(&mut steps::Program)) -> Self {
+        if let Work::Program(program) = &mut self.work {
+            change(program);
+        }
+        self
     }
 
     /// It belongs to the quick round as well.
@@ -143,10 +159,10 @@ impl<S> Test<S> {
         Self { rounds: Rounds::Quick, ..self }
     }
 
-    /// It is run only when somebody names it.
+    /// It belongs to the nightly round only.
     #[must_use]
-    pub fn only_named(self) -> Self {
-        Self { rounds: Rounds::Named, ..self }
+    pub fn nightly(self) -> Self {
+        Self { rounds: Rounds::Nightly, ..self }
     }
 
     /// `GROUP/NAME`.

@@ -1,10 +1,11 @@
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
 
 use super::{
-    Arc, Choice, Ctx, Duration, Ended, ExitCode, Outcome, Path, Run, Runner, Screen, Skip, Test, Work, fs, output,
-    run_all, steps,
+    Arc, Choice, Ctx, Duration, Ended, ExitCode, Outcome, Path, Round, Run, Runner, Screen, Skip, Test, Work, fs,
+    output, run_all, steps,
 };
 
 #[derive(Default)]
@@ -74,9 +75,9 @@ fn test(name: &str, run: Run<Shared>) -> Test<Shared> {
 
 fn program(script: &str) -> Test<Shared> {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
-    let work =
-        Work::Program(steps::Program { program: "sh", arguments, dir: "/".into(), needs: None, gives_way: false });
-    Test::new("g", "sh", Duration::from_secs(20), work)
+    let dir = "/".into();
+    let program = steps::Program { program: "sh", arguments, variables: vec![], dir, needs: None, gives_way: false };
+    Test::new("g", "sh", Duration::from_secs(20), Work::Program(program))
 }
 
 async fn outcomes(tests: Vec<Test<Shared>>, jobs: usize, dir: &Path) -> (Vec<Outcome>, Arc<Shared>) {
@@ -157,6 +158,13 @@ async fn a_program_passes_by_its_status_and_dies_with_its_children() {
     let (ended, _) = outcomes(vec![program("echo fine")], 1, dir.path()).await;
     assert_eq!(ended, [Outcome::Passed]);
     assert_eq!(fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(), "fine\n");
+    let (ended, _) = outcomes(vec![program("echo $WORD").variable("WORD", "given")], 1, dir.path()).await;
+    assert_eq!(ended, [Outcome::Passed]);
+    assert_eq!(fs::read_to_string(dir.path().join("g-sh/output.log")).unwrap(), "given\n");
+    // Cargo has told this test of its package. Whatever it starts is told nothing of it.
+    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    let (ended, _) = outcomes(vec![program("! env | grep -E '^CARGO_(PKG|MANIFEST)_'")], 1, dir.path()).await;
+    assert_eq!(ended, [Outcome::Passed]);
     let (ended, _) = outcomes(vec![program("exit 3")], 1, dir.path()).await;
     assert!(matches!(&ended[0], Outcome::Failed(why) if why.contains("exit status: 3")));
 
@@ -220,13 +228,61 @@ fn the_quick_round_is_what_its_tests_say() {
     let tests = || vec![test("long", good), test("both", good).quick(), test("short", good).only_quick()];
     let names = |quick, filter: &[&str]| {
         let filter = filter.iter().map(|&f| f.to_owned()).collect();
-        let choice = Choice { filter, quick, ..Choice::default() };
+        let round = if quick { Round::Quick } else { Round::Whole };
+        let choice = Choice { filter, round, ..Choice::default() };
         choice.of(tests()).into_iter().map(|test| test.name).collect::<Vec<_>>()
     };
     assert_eq!(names(false, &[]), ["long", "both"]);
     assert_eq!(names(true, &[]), ["both", "short"]);
     assert_eq!(names(true, &["g/s", "long"]), ["short"]);
     assert_eq!(names(false, &["short"]), [""; 0]);
+}
+
+#[test]
+fn a_nightly_test_is_run_at_night_or_by_its_whole_name() {
+    let tests = || vec![test("long", good).nightly(), test("long-each-time", good), test("short", good).quick()];
+    let choice = |round, filter: &[&str]| Choice {
+        filter: filter.iter().map(|&f| f.to_owned()).collect(),
+        round,
+        ..Choice::default()
+    };
+    let names = |round, filter: &[&str]| {
+        choice(round, filter).of(tests()).into_iter().map(|test| test.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Round::Whole, &[]), ["long-each-time", "short"]);
+    assert_eq!(names(Round::Quick, &[]), ["short"]);
+    assert_eq!(names(Round::Nightly, &[]), ["long"]);
+    assert_eq!(names(Round::Nightly, &["lo"]), ["long"]);
+    assert_eq!(names(Round::Nightly, &["short"]), [""; 0]);
+    // A word that is in other names as well does not start hours of work.
+    assert_eq!(names(Round::Whole, &["lon"]), ["long-each-time"]);
+    assert_eq!(names(Round::Whole, &["g"]), ["long-each-time", "short"]);
+    for whole in ["long", "g/long"] {
+        assert_eq!(names(Round::Whole, &[whole]), ["long", "long-each-time"]);
+    }
+    let listed = |round, filter: &[&str]| choice(round, filter).listed(&tests());
+    assert_eq!(listed(Round::Whole, &[]), ["g/long-each-time", "g/short", "g/long  (nightly)"]);
+    assert_eq!(listed(Round::Whole, &["lon"]), ["g/long-each-time", "g/long  (nightly)"]);
+    assert_eq!(listed(Round::Quick, &[]), ["g/short"]);
+    assert_eq!(listed(Round::Nightly, &[]), ["g/long"]);
+}
+
+/// What is nightly has a smaller form that each commit has to pass.
+#[test]
+fn sweeps_try_the_seeds_that_are_asked_for() {
+    let sweep = super::sweeps::Sweep { seeds: 100, from: 7_000 };
+    let all = super::sweeps::all::<()>(Path::new("/"), sweep);
+    assert!(all.iter().all(|test| test.rounds == super::Rounds::Nightly));
+    for test in all.iter().filter(|test| test.name.starts_with("sweep-")) {
+        let Work::Program(program) = &test.work else { panic!("{}", test.name) };
+        let variables = program.variables.iter().map(|(name, value)| format!("{name}={value}"));
+        let words: Vec<String> = program.arguments.iter().cloned().chain(variables).collect();
+        let told = words.join(" ");
+        assert!(told.contains("--from 7000") || told.contains("SIM_FIRST=7000"), "{told}");
+        let seeds = told.split(' ').find_map(|word| word.strip_prefix("SIM_SEEDS="));
+        let seeds = seeds.or_else(|| told.split("--seeds ").nth(1)?.split(' ').next());
+        assert!(seeds.unwrap().parse::<u64>().unwrap() <= sweep.seeds, "{told}");
+    }
 }
 
 #[test]
@@ -237,8 +293,30 @@ fn every_member_of_the_workspace_is_checked() {
     let packages = steps::packages(root).unwrap();
     assert_eq!(packages.len(), members.split(',').count(), "{packages:?}");
     let checked = steps::of_workspace::<()>(root, &packages);
+    for long in steps::LONG_CHECKS {
+        assert!(packages.iter().any(|package| package == long), "there is no {long}");
+    }
     for package in packages {
         assert!(checked.iter().any(|test| test.title() == format!("{package}/check")), "{package}");
+    }
+}
+
+/// The libraries that a command of Cargo builds for the targets of these kinds, with their features.
+fn libraries(packages: &[&str], edges: &str) -> BTreeSet<String> {
+    let tree = ["tree", "--offline", "--locked", "--prefix", "none", "--format", "{p} {f}", "--edges", edges];
+    let cargo = std::process::Command::new(crate::assets::cargo().unwrap()).args(tree).args(packages).output().unwrap();
+    assert!(cargo.status.success(), "{}", String::from_utf8_lossy(&cargo.stderr));
+    let said = String::from_utf8(cargo.stdout).unwrap();
+    said.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+}
+
+/// A library with other features is another library, and all that depends on it is built again: minutes of each round.
+#[test]
+fn cargo_builds_no_library_twice() {
+    let tests = libraries(&["--workspace"], "normal,build,dev");
+    for packages in [&["--package", "mooring-tests"][..], &["--workspace"]] {
+        let more: Vec<_> = libraries(packages, "normal,build").difference(&tests).cloned().collect();
+        assert_eq!(more, [""; 0], "with other features than for the unit tests");
     }
 }
 

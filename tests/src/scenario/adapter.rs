@@ -18,7 +18,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("adapter", one_address, "an-address-that-is-released-with-its-machine", 10).quick(),
         story!("adapter", several, "both-families-no-label-and-paused", 10),
-        story!("adapter", killed, "killed-again-and-again-nothing-leaks", 10),
+        story!("adapter", killed, "killed-again-and-again-nothing-leaks", 10).nightly(),
     ]
 }
 

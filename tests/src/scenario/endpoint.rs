@@ -28,7 +28,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("endpoint", moved, "moved-by-clusterctl-it-keeps-its-address", 10),
         story!("endpoint", without_rights, "without-its-rights-it-says-which-are-missing", 10),
         story!("endpoint", with_managers, "with-the-managers-of-cluster-api", 10),
-        story!("endpoint", in_memory, "with-the-in-memory-backend", 15),
+        story!("endpoint", in_memory, "with-the-in-memory-backend", 15).nightly(),
         story!("endpoint", killed, "killed-again-and-again-and-the-end-is-the-same", 10),
     ]
 }

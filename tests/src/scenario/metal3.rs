@@ -26,7 +26,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("metal3", claims, "claims-of-a-pool-of-metal3s", 10),
         story!("metal3", taken_over, "taken-over-from-metal3", 10),
-        story!("metal3", killed, "killed-again-and-again-and-no-address-twice", 10),
+        story!("metal3", killed, "killed-again-and-again-and-no-address-twice", 10).nightly(),
     ]
 }
 

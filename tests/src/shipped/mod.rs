@@ -50,14 +50,14 @@ pub fn all() -> Vec<Test<()>> {
             Box::pin(apart(move || containerfiles::build(&folder, Compiler::Cargo)))
         })
         .alone()
-        .only_named(),
+        .nightly(),
         // It builds both programs as a release does.
         test("images-start", 40, |ctx| {
             let folder = ctx.dir.clone();
             Box::pin(apart(move || images::start(&folder)))
         })
         .alone()
-        .only_named(),
+        .nightly(),
     ]
 }
 

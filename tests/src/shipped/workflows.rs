@@ -26,7 +26,11 @@ fn runs<'a>(steps: &'a [Value], command: &'a str) -> impl Iterator<Item = &'a st
 
 #[test]
 fn workflows_call_the_lab_with_the_toolchain_of_the_workspace() {
-    for (name, command) in [("ci.yaml", "cargo lab test"), ("release.yaml", "cargo lab release \"$GITHUB_REF_NAME\"")] {
+    for (name, command) in [
+        ("ci.yaml", "cargo lab test"),
+        ("nightly.yaml", "cargo lab nightly"),
+        ("release.yaml", "cargo lab release \"$GITHUB_REF_NAME\""),
+    ] {
         let steps = steps(name);
         assert_eq!(runs(&steps, command).count(), 1, "{name} calls `{command}` once");
         let version = env!("CARGO_PKG_RUST_VERSION");
@@ -44,7 +48,7 @@ fn workflows_call_the_lab_with_the_toolchain_of_the_workspace() {
 /// A tag of somebody else's repository may become another commit any day.
 #[test]
 fn actions_are_named_by_their_commits() {
-    for name in ["ci.yaml", "release.yaml"] {
+    for name in ["ci.yaml", "nightly.yaml", "release.yaml"] {
         for action in steps(name).iter().filter_map(|step| step["uses"].as_str()) {
             let (who, commit) = action.split_once('@').unwrap_or((action, ""));
             assert!(who.starts_with("actions/"), "{name}: {action} is not of GitHub's own");
@@ -52,6 +56,15 @@ fn actions_are_named_by_their_commits() {
             assert!(digest, "{name}: {action} is not named by its commit");
         }
     }
+}
+
+#[test]
+fn the_nightly_round_runs_each_night_and_may_only_read() {
+    let nightly = workflow("nightly.yaml");
+    assert_eq!(nightly["on"]["schedule"].as_array().map(Vec::len), Some(1));
+    assert_eq!(nightly["permissions"], json!({"contents": "read"}));
+    // Seeds of its own for each night, as many as one sweep runs.
+    assert_eq!(runs(&steps("nightly.yaml"), "$((GITHUB_RUN_NUMBER * SEEDS))").count(), 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod exhaustion;
 mod ours;
 mod pause;
 mod pools;
-mod random;
+pub(in crate::scenario) mod random;
 mod release;
 mod restarts;
 mod storm;

@@ -2,6 +2,7 @@
 //! result.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use mooring_api::annotations::PAUSED;
@@ -17,29 +18,49 @@ use crate::ipam::world::{Change, State};
 use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
 
-const STEPS: usize = 250;
+/// Steps of an order, in every round and in the nightly one.
+const STEPS: [usize; 2] = [250, 1_500];
 /// Somebody else's finalizer.
 const THEIRS: &str = "example.com/machine";
 const POOLS: [&str; 3] = ["p-0", "p-1", "p-2"];
 
+/// Before the first seed of the nightly round's orders.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("random", one, "operations-beside-a-model-1", 10),
-        story!("random", two, "operations-beside-a-model-2", 10),
-        story!("random", three, "operations-beside-a-model-3", 10),
+        story!("random", short, "operations-beside-a-model", 10),
+        story!("random", first, "long-operations-beside-a-model-1", 40).nightly(),
+        story!("random", second, "long-operations-beside-a-model-2", 40).nightly(),
+        story!("random", third, "long-operations-beside-a-model-3", 40).nightly(),
     ]
 }
 
-async fn one(ctx: &mut Ctx<()>) -> Result<()> {
-    run(ctx, 1).await
+/// The nightly round's orders have the seeds after this one.
+pub fn begin_after(seed: u64) {
+    BEFORE.store(seed, Ordering::Relaxed);
 }
 
-async fn two(ctx: &mut Ctx<()>) -> Result<()> {
-    run(ctx, 2).await
+async fn short(ctx: &mut Ctx<()>) -> Result<()> {
+    run(ctx, 1, STEPS[0]).await
 }
 
-async fn three(ctx: &mut Ctx<()>) -> Result<()> {
-    run(ctx, 3).await
+async fn first(ctx: &mut Ctx<()>) -> Result<()> {
+    long(ctx, 1).await
+}
+
+async fn second(ctx: &mut Ctx<()>) -> Result<()> {
+    long(ctx, 2).await
+}
+
+async fn third(ctx: &mut Ctx<()>) -> Result<()> {
+    long(ctx, 3).await
+}
+
+async fn long(ctx: &Ctx<()>, number: u64) -> Result<()> {
+    let before = BEFORE.load(Ordering::Relaxed);
+    let again = || format!("cargo lab nightly {} --from {before}", ctx.name);
+    run(ctx, before + number, STEPS[1]).await.with_context(again)
 }
 
 /// Numbers that look random, the same for each seed (splitmix64).
@@ -90,18 +111,18 @@ struct Model<'a> {
     made: usize,
 }
 
-async fn run(ctx: &Ctx<()>, seed: u64) -> Result<()> {
+async fn run(ctx: &Ctx<()>, seed: u64, steps: usize) -> Result<()> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let allocator = rig.start("allocator").await?;
     let scope = rig.scope().await?;
     let mut model = Model { scope, claims: BTreeMap::new(), pools: BTreeMap::new(), made: 0 };
     let mut dice = Dice(seed);
-    for step in 0..STEPS {
+    for step in 0..steps {
         let said = model.step(&mut dice, &allocator).await.with_context(|| format!("step {step}"))?;
         ctx.note(&format!("{step}: {said}"));
         model.awake();
         model.safe()?;
-        if dice.roll(5) == 0 || step + 1 == STEPS {
+        if dice.roll(5) == 0 || step + 1 == steps {
             model.settled().await.with_context(|| format!("after step {step}, {said}"))?;
         }
     }

@@ -26,10 +26,11 @@ const KIND: &str = "GlobalInClusterIPPool";
 
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("storm", killed, "killed-twenty-times", 20),
+        story!("storm", killed, "killed-six-times", 20),
+        story!("storm", killed_often, "killed-twenty-times", 20).nightly(),
         story!("storm", doubled, "two-without-election", 20),
-        story!("storm", frozen, "frozen-leader-thaws-under-load", 20),
-        story!("storm", stale, "frozen-twin-thaws-under-load", 20),
+        story!("storm", frozen, "frozen-leader-thaws-under-load", 20).nightly(),
+        story!("storm", stale, "frozen-twin-thaws-under-load", 20).nightly(),
     ]
 }
 
@@ -173,14 +174,21 @@ async fn under<T>(storm: impl Future<Output = Result<()>>, faults: impl Future<O
 }
 
 async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 3_500;
-    const KILLS: usize = 20;
+    killed_each(ctx, 1_000, 600, 6).await
+}
+
+async fn killed_often(ctx: &mut Ctx<()>) -> Result<()> {
+    killed_each(ctx, 3_500, 2_100, 20).await
+}
+
+/// The allocator is killed so many times while so many claims come. `room`: as of a [`Storm`].
+async fn killed_each(ctx: &Ctx<()>, claims: usize, room: usize, times: usize) -> Result<()> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let allocator = rig.start("allocator").await?;
-    let storm = Storm::brew(&rig, 2_100).await?;
+    let storm = Storm::brew(&rig, room).await?;
     let kills = async {
-        for n in 1..=KILLS {
-            storm.begun(n * CLAIMS / (KILLS + 1)).await;
+        for n in 1..=times {
+            storm.begun(n * claims / (times + 1)).await;
             // At any moment of the allocator's work.
             tokio::time::sleep(Duration::from_millis(17 * (n as u64 * 7 % 11))).await;
             allocator.kill().await?;
@@ -188,10 +196,10 @@ async fn killed(ctx: &mut Ctx<()>) -> Result<()> {
         }
         Ok(())
     };
-    under(storm.blow(CLAIMS), kills).await?;
-    ctx.note(&format!("killed {KILLS} times"));
+    under(storm.blow(claims), kills).await?;
+    ctx.note(&format!("killed {times} times"));
     allocator.ready().await?;
-    storm.judge(CLAIMS, ctx).await
+    storm.judge(claims, ctx).await
 }
 
 async fn doubled(ctx: &mut Ctx<()>) -> Result<()> {

@@ -40,9 +40,9 @@ pub fn all() -> Vec<Test<()>> {
         story!("openstack", life::list, "list-comes-first-and-stays", 5),
         story!("openstack", life::kept, "kept-and-given-again", 5),
         story!("openstack", faults::trouble, "credentials-tokens-and-neutron-away", 5),
-        story!("openstack", faults::killed, "killed-at-every-call", 5),
+        story!("openstack", faults::killed, "killed-at-every-call", 5).nightly(),
         // Installing them takes a minute, and setting them up another.
-        story!("openstack", real::real, "real-keystone-and-neutron", 15).only_named(),
+        story!("openstack", real::real, "real-keystone-and-neutron", 15).nightly(),
     ]
 }
 

@@ -23,7 +23,7 @@ const EVENTUALLY: Duration = Duration::from_mins(5);
 
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("service-addresses", thousand, "a-thousand-at-once", 10),
+        story!("service-addresses", thousand, "a-thousand-at-once", 10).nightly(),
         story!("service-addresses", killed, "killed-during-bursts", 10),
     ]
 }

@@ -23,9 +23,9 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("placements", global, "global-lease-with-client-go", 6).counting(),
         story!("placements", per_service, "lease-per-service-with-client-go", 6),
-        story!("placements", per_service_crash, "lease-per-service-crash", 5),
+        story!("placements", per_service_crash, "lease-per-service-crash", 5).nightly(),
         story!("placements", as_kube_vip, "only-the-image-changed", 5).counting(),
-        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5).counting(),
+        story!("placements", beside_allocator, "only-the-image-changed-beside-the-kind", 5).counting().nightly(),
         story!("placements", to_sessions, "on-to-sessions-node-by-node", 6).counting(),
     ]
 }

@@ -489,11 +489,15 @@ fn restore_all(dice: &mut Dice, world: &mut World, edited: &BTreeSet<Key>) {
     }
 }
 
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// `SIM_FIRST` and `SIM_SEEDS` choose the seeds; `SERVICES_TRACE` prints what happens.
 #[test]
 fn whatever_happens() {
-    let seeds = std::env::var("SERVICES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
-    let from = std::env::var("SERVICES_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
-    for seed in from..from + seeds {
+    let first = number("SIM_FIRST", 0);
+    for seed in first..first + number("SIM_SEEDS", 150) {
         let result = std::panic::catch_unwind(|| life(seed, 60));
         if let Err(error) = result {
             eprintln!("seed {seed}");
