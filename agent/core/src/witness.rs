@@ -98,6 +98,13 @@ pub struct Looks {
     pub works: bool,
 }
 
+impl Looks {
+    /// With which senders an address is asked for that this node carries: with both until it is known which one passes.
+    pub fn senders(self) -> impl Iterator<Item = Sender> + Clone {
+        [self.first].into_iter().chain((!self.works).then_some(Sender::Own).filter(|own| *own != self.first))
+    }
+}
+
 impl Default for Looks {
     fn default() -> Self {
         Self { first: Sender::Unspecified, works: false }
@@ -133,8 +140,10 @@ pub struct Witness {
     /// What [`Sender::Own`] amounts to here: [`Sender::Unspecified`] where the interface has no address of its own.
     own: Sender,
     forms: Forms,
-    /// An answer to a broadcast named this host: it is asked next.
+    /// An answer to a broadcast named this host: it is asked next, as often as makes silence.
     named: Option<Mac>,
+    /// A host that did not answer then: what else names it says nothing new.
+    gone: Option<Mac>,
     window: Option<Window>,
     next: Time,
     misses: u32,
@@ -166,6 +175,7 @@ impl Witness {
             own: Sender::Own,
             forms: Forms::default(),
             named: None,
+            gone: None,
             window: None,
             next: Time::default(),
             misses: 0,
@@ -271,7 +281,7 @@ impl Witness {
 
     /// The own step came late, or the link was down: silence says nothing.
     pub fn forget(&mut self, now: Time) {
-        (self.window, self.named) = (None, None);
+        (self.window, self.named, self.gone) = (None, None, None);
         self.next = now;
         self.forget_windows();
     }
@@ -325,7 +335,7 @@ impl Witness {
     /// until now. From a MAC address that the holder declared, this shows that the holder is alive. It does not show that the
     /// holder answers for the addresses that are asked for.
     pub fn heard_for_another(&mut self, mac: Mac, form: Form) {
-        let is_its = !form.is_answer() || self.is_asked(mac) || planted!(BelievesBroadcasts);
+        let is_its = !form.is_answer() || self.is_asked(mac, form) || planted!(BelievesBroadcasts);
         if is_its && matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac)) {
             self.forget_windows();
             if let Some(window) = &mut self.window {
@@ -335,36 +345,50 @@ impl Witness {
     }
 
     fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool, form: Form) {
-        if form.is_answer() && !self.is_asked(mac) && !planted!(BelievesBroadcasts) {
+        if form.is_answer() && !self.is_asked(mac, form) && !planted!(BelievesBroadcasts) {
             // Perhaps another host answers for one that is gone.
-            self.name(now, mac);
+            self.name(mac);
             return;
         }
         self.is_there(now, mac);
         self.in_tenure |= is_target && (form.is_answer() || planted!(ClaimsEntitle));
     }
 
-    /// Whether the probe of the open window went to that host alone.
-    fn is_asked(&self, mac: Mac) -> bool {
-        self.window.is_some_and(|window| window.asked == Some(mac))
+    /// Whether the probe of the open window went to that host alone, and the frame answers a probe with its sender.
+    fn is_asked(&self, mac: Mac, form: Form) -> bool {
+        let is_ipv6 = self.vips.iter().all(IpAddr::is_ipv6);
+        let answers = |sender| matches!(form, Form::Answer(by) if by == sender || is_ipv6);
+        self.window.is_some_and(|window| window.asked == Some(mac) && answers(window.sender))
     }
 
-    /// That host is asked by the next window. A broadcast's window ends for it.
-    fn name(&mut self, now: Time, mac: Mac) {
+    /// That host is asked by the next windows: not before this one ends, for more answers to a broadcast may be on their way.
+    fn name(&mut self, mac: Mac) {
         if self.named.is_some() {
             return;
         }
         self.named = Some(mac);
-        if self.window.is_some_and(|window| window.asked.is_none()) {
-            (self.window, self.next) = (None, now);
+        if self.gone != Some(mac) {
+            // A frame may get lost: what was missed before says nothing about the host that was named.
+            self.misses = 0;
         }
+    }
+
+    /// The next windows ask a host that was named, for what it was named for.
+    #[must_use]
+    pub const fn is_verifying(&self) -> bool {
+        self.named.is_some()
+    }
+
+    /// What a host was named for is not asked for any more.
+    pub fn forget_named(&mut self) {
+        self.named = None;
     }
 
     /// The target lives: what was missed says nothing.
     fn is_there(&mut self, now: Time, mac: Mac) {
         self.forget_windows();
         self.answered = Some((now, mac));
-        self.named = None;
+        (self.named, self.gone) = (None, None);
         if let Some(window) = &mut self.window {
             window.answered = true;
         }
@@ -511,6 +535,11 @@ impl Witness {
         }
         if matches!(window.parties, Parties::NotAsked | Parties::Answered) || planted!(DeafWitness) {
             self.misses += 1;
+            if window.verifies && self.misses < self.needed {
+                self.named = window.asked;
+            } else if window.verifies {
+                self.gone = window.asked;
+            }
             return true;
         }
         // This node is deaf: it may have missed earlier answers for the same reason.

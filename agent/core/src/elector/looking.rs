@@ -138,7 +138,10 @@ impl Elector {
     pub(super) fn probe_vips(&mut self) {
         let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
         let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
-        let sender = self.segment.echo.looks(self.step.at.now).first;
-        self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to: None, sender }));
+        let senders = self.segment.echo.looks(self.step.at.now).senders();
+        for address in addresses {
+            let senders = senders.clone().take(if address.is_ipv4() { 2 } else { 1 });
+            self.step.out.extend(senders.map(|sender| Action::Probe { address, to: None, sender }));
+        }
     }
 }

@@ -169,8 +169,12 @@ impl SessionVips {
     fn ask_for(&mut self, these: &[IpAddr]) {
         for address in these {
             if let Some(hold) = self.vips.get(address).and_then(|v| v.hold) {
-                let sender = self.segment.looks(self.step.at.now, hold.interface).first;
-                self.batch.probes.push(Probe { interface: hold.interface, address: *address, to: None, sender });
+                let interface = hold.interface;
+                let looks = self.segment.looks(self.step.at.now, interface);
+                let limited = self.rules.frames_per_second.is_some();
+                let senders = looks.senders().take(if limited || address.is_ipv6() { 1 } else { 2 });
+                let address = *address;
+                self.batch.probes.extend(senders.map(|sender| Probe { interface, address, to: None, sender }));
             }
         }
     }
@@ -275,32 +279,39 @@ impl SessionVips {
         if !form.is_answer() || planted!(BelievesBroadcasts) {
             return Some(found);
         }
-        let is_named = |named: &Named| matches!(named, Named::Asked(one, _) | Named::Gone(one) if *one == mac);
-        let Some(named) = look.named.filter(is_named) else {
-            let parties = self.third_parties(index, None, 1, 0);
-            let party = parties.into_iter().find(|party| party.mac.is_some_and(|one| one != mac));
-            let Some(party) = party.filter(|_| self.take_turn(index, 2, Asker::Peers).is_ok()) else {
-                // Nothing could show that the host is gone.
-                return Some(found);
-            };
-            look.named = Some(Named::Asked(mac, now));
-            look.next = look.next.max(now + self.rules.probe_interval());
-            let sender = self.own_sender(index);
-            for (address, to) in [(vip.address, Some(mac)), (party.address, party.mac)] {
-                self.batch.probes.push(Probe { interface: index, address, to, sender });
-            }
-            return None;
+        let (since, tries) = match look.named {
+            Some(Named::Gone(gone)) if gone == mac => return None,
+            Some(Named::Asked(asked, since, tries)) if asked == mac => (since, tries),
+            _ => (now, 0),
         };
-        let Named::Asked(_, since) = named else { return None };
-        if at > since {
+        if tries > 0 && at > since {
             return Some(found);
         }
-        if now < look.next {
+        if tries > 0 && now < look.next {
             return None;
         }
-        look.named = Some(Named::Gone(mac));
         let heard = self.segment.third_heard.get(&(index, self.own_sender(index))).is_some_and(|at| *at >= since);
-        (!heard).then_some(found)
+        if tries > 0 && !heard {
+            // Nothing shows that the host would be heard.
+            return Some(found);
+        }
+        if tries >= self.rules.witness_misses.max(1) {
+            look.named = Some(Named::Gone(mac));
+            return None;
+        }
+        // A frame may get lost: the host is asked as often as makes silence.
+        let parties = self.third_parties(index, None, THIRD, 0);
+        let party = parties.into_iter().find(|party| party.mac.is_some_and(|one| one != mac));
+        let Some(party) = party.filter(|_| self.take_turn(index, 2, Asker::Peers).is_ok()) else {
+            return Some(found);
+        };
+        look.named = Some(Named::Asked(mac, if tries == 0 { now } else { since }, tries + 1));
+        look.next = now + self.rules.probe_interval();
+        let sender = self.own_sender(index);
+        for (address, to) in [(vip.address, Some(mac)), (party.address, party.mac)] {
+            self.batch.probes.push(Probe { interface: index, address, to, sender });
+        }
+        None
     }
 
     /// Goes on with the other sender, if it had no turn yet and a third party has not shown lately that the first one is answered.

@@ -125,8 +125,8 @@ pub(super) struct Look {
 /// A host that an answer to a broadcast named as the VIP's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// It is asked alone since then.
-    Asked(Mac, Time),
+    /// It is asked alone since then, and was so often.
+    Asked(Mac, Time, u32),
     /// It did not answer alone: it is gone, and the network answers for it.
     Gone(Mac),
 }

@@ -243,8 +243,12 @@ impl SessionVips {
     /// What the next window asks for: the node's next VIP there, or its own address while it has none.
     fn aim_next(&self, node: &str, view: &mut OneLink) {
         let leaving = self.sessions.get(node).is_some_and(|p| p.view.is_leaving());
-        let vip = if leaving { None } else { self.next_vip(node, view) };
+        let same = view.address.filter(|vip| view.vip && view.witness.is_verifying() && self.stands(node, view, *vip));
+        let vip = if leaving { None } else { same.or_else(|| self.next_vip(node, view)) };
         let own = view.link.addresses.first().copied();
+        if view.address != vip.or(own) {
+            view.witness.forget_named();
+        }
         view.vip = vip.is_some();
         view.address = vip.or(own);
         view.claimant = None;
@@ -269,17 +273,19 @@ impl SessionVips {
 
     /// The VIP after the one asked for last that the record has long named that node for, on that segment.
     fn next_vip(&self, node: &str, view: &OneLink) -> Option<IpAddr> {
-        let (held, peer) = (self.index.held.get(node)?, self.sessions.get(node)?);
+        let held = self.index.held.get(node)?;
         let after = view.address.filter(|_| view.vip).map_or(Bound::Unbounded, Bound::Excluded);
         let round = held.range((after, Bound::Unbounded)).chain(held.iter());
-        let stands = |address: &&IpAddr| {
-            let Some(vip) = self.vips.get(*address) else { return false };
-            let holder = vip.holder().filter(|h| h.to.is_none() && peer.view.is_of(&h.session));
-            let link = vip.demand.as_ref().and_then(|d| d.link_of(peer.view.links()));
-            let here = link.map(|l| l.name == view.link.name);
-            holder.is_some() && here == Some(true) && self.step.at.now.since(vip.record.changed) >= STOOD
-        };
-        round.take(held.len().min(64)).find(stands).copied()
+        round.take(held.len().min(64)).find(|address| self.stands(node, view, **address)).copied()
+    }
+
+    /// Whether the record has long named that node for a VIP, on that segment.
+    fn stands(&self, node: &str, view: &OneLink, address: IpAddr) -> bool {
+        let (Some(vip), Some(peer)) = (self.vips.get(&address), self.sessions.get(node)) else { return false };
+        let holder = vip.holder().filter(|h| h.to.is_none() && peer.view.is_of(&h.session));
+        let link = vip.demand.as_ref().and_then(|d| d.link_of(peer.view.links()));
+        let here = link.map(|l| l.name == view.link.name);
+        holder.is_some() && here == Some(true) && self.step.at.now.since(vip.record.changed) >= STOOD
     }
 
     /// A frame may be the answer of a node that is watched, or of a third party.
