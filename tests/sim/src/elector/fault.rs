@@ -11,9 +11,10 @@ use crate::fault::{Fault as Any, Lasts, OwnFault};
 use crate::plan::how;
 use crate::rng::Rng;
 use crate::settings::{Settings, name};
+use crate::subject::Subject as _;
 
 /// The streams of what is drawn apart, one for each time that something was added.
-const APART: [u64; 3] = [11, 12, 15];
+const APART: [u64; 4] = [11, 12, 15, 16];
 
 /// A fault. Hosts and servers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +150,23 @@ pub fn widen(plan: &mut Plan, widening: usize) {
         _ => kube_vip(plan, &mut rng),
     }
     plan.faults.sort_by_key(|planned| planned.at);
+}
+
+/// No proxy beside a kube-vip, which declares nothing: while the API is away, nobody can tell that it is gone.
+///
+/// In some runs on odd networks, an API server is not ready for long after all else is over: the holder may be the one beside it.
+pub fn widen_networks(plan: &mut Plan) {
+    if plan.settings.own.rival.is_some() {
+        plan.settings.network.proxy = None;
+    }
+    let mut rng = Rng::new(plan.seed, APART[3]);
+    let network = &plan.settings.network;
+    if !(network.isolated || network.is_odd()) || !rng.chance(500) {
+        return;
+    }
+    let at = plan.faults_end() + 2 * Elector::bounds(&plan.settings).informed + rng.below(5 * SECOND);
+    let fault = Any::Own(Fault::Unhealthy(rng.index(plan.settings.nodes)));
+    plan.faults.push(Planned { at, lasts: 70 * SECOND, fault });
 }
 
 /// Where API servers listen, and own probes that fail.
