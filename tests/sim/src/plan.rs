@@ -102,7 +102,7 @@ impl<S: Subject> Plan<S> {
     /// Draws, apart from the rest, networks that are not plain, hosts whose frames do not get out, and what shows in a world that has
     /// settled how a network is.
     pub fn widen_networks(&mut self) {
-        let mut rng = Rng::new(self.seed, S::STREAM + 5 * APART);
+        let mut rng = Rng::new(self.seed, S::STREAM + 9 * APART);
         if !rng.chance(200) {
             return;
         }
