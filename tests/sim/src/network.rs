@@ -149,6 +149,18 @@ impl<S: Subject> World<'_, S> {
         }
     }
 
+    /// A bond that takes another port says so for each address that it has.
+    pub(crate) fn proxies_learn_port(&mut self, host: usize) {
+        for segment in 0..self.plan.settings.segments {
+            let vips = (0..self.vips).map(What::Vip);
+            for what in vips.chain([What::Own(host)]) {
+                if self.answers(host, segment, what) {
+                    self.proxies_learn(host, segment, what, Form::Claim);
+                }
+            }
+        }
+    }
+
     /// Whom a proxy names to somebody who asks everybody for an address: another station than the one that asks.
     #[must_use]
     pub fn proxied(&self, by: usize, segment: usize, what: What) -> Option<(usize, Mac)> {

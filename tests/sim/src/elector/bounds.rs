@@ -53,7 +53,9 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
     let crash_with_leader =
         alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + 2 * SECOND);
-    let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.frame.1;
+    // Behind a filter, a node asks with one sender and then with another.
+    let asks = if network.filters { SELF_PROBE * 2 } else { SELF_PROBE };
+    let owners = nanos(CHALLENGE + asks) + 100 * MS + 2 * api + 10 * settings.frame.1;
     let outage =
         expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
     // A free VIP is left to nodes that find themselves healthy, and there may be none.

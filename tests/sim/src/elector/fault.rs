@@ -152,16 +152,23 @@ pub fn widen(plan: &mut Plan, widening: usize) {
     plan.faults.sort_by_key(|planned| planned.at);
 }
 
-/// No proxy beside a kube-vip, which declares nothing: while the API is away, nobody can tell that it is gone.
+/// A kube-vip declares nothing: behind a proxy nobody can tell without the API that it is gone, and nobody takes from it early if it
+/// is mute. Nor does a foreign host that is gone announce that behind a proxy.
 ///
-/// In some runs on odd networks, an API server is not ready for long after all else is over: the holder may be the one beside it.
+/// In some runs on odd networks, an API server is not ready for long after all else is over: the holder may be the one beside it. Not
+/// beside a node that is mute for good, for then no node may be well.
 pub fn widen_networks(plan: &mut Plan) {
-    if plan.settings.own.rival.is_some() {
+    let own = &plan.settings.own;
+    let rival = own.rival.is_some();
+    if rival || !own.learns.is_empty() {
         plan.settings.network.proxy = None;
     }
+    let for_good = |planned: &Planned<Fault>| matches!(planned.fault, Any::Mute(..)) && planned.lasts == 0;
+    plan.faults.retain(|planned| !rival || !for_good(planned));
+    let mute = plan.faults.iter().any(for_good);
     let mut rng = Rng::new(plan.seed, APART[3]);
     let network = &plan.settings.network;
-    if !(network.isolated || network.is_odd()) || !rng.chance(500) {
+    if mute || !(network.isolated || network.is_odd()) || !rng.chance(500) {
         return;
     }
     let at = plan.faults_end() + 2 * Elector::bounds(&plan.settings).informed + rng.below(5 * SECOND);

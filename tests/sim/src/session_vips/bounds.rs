@@ -51,7 +51,9 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     let crash = if witness { silence + window + 8 * MS + take + 2 * PING + odd } else { expiry + 2 * PING };
     // A round of probes, or its parts.
     let round = nanos(SELF_PROBE).max(most * 5 * MS).max(2 * limited);
-    let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
+    // Behind a filter, a node asks with one sender and then with another.
+    let asks = if network.filters { SELF_PROBE * 2 } else { SELF_PROBE };
+    let owners = nanos(CHALLENGE + asks) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
     // The turns of nodes earlier in order that do not take the VIP: dead, refusing, or unsure; and one turn that finds a peer.
     // Before a VIP is taken, the segment may be asked three times, and two third parties each time.
     let turns = 2 * SECOND * 3 + 9 * limited;

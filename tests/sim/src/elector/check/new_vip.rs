@@ -47,9 +47,7 @@ impl World<'_, Elector> {
         let Some(last) = self.plan.settings.own.learns.iter().max().filter(|_| kept) else { return false };
         let foreign = self.plan.faults.iter().find(|planned| planned.fault == Fault::Own(Own::ForeignNew));
         let over = foreign.map_or(0, |planned| planned.at + planned.lasts);
-        // A proxy answers for a host that is gone until it forgets that host.
-        let forgets = self.plan.settings.network.proxy.unwrap_or_default();
-        self.now < over.max(*last) + forgets + LOOKED_FOR_AGAIN + self.bounds.outage
+        self.now < over.max(*last) + LOOKED_FOR_AGAIN + self.bounds.outage
     }
 
     /// A node has given the Lease back. (In a planned hand-over it serves on, and says so.)
