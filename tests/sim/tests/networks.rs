@@ -262,14 +262,15 @@ fn an_unhealthy_holder_hands_over_though_nobody_is_heard() {
     }
 }
 
-/// The holder crashes, and the node that takes the Lease falls mute at that moment, before anybody has heard it as the holder.
+/// The holder crashes, and the node that takes the Lease falls mute while its write is under way: nobody ever hears it as the holder, and
+/// nobody answers it.
 #[test]
 fn a_vip_does_not_stay_with_a_node_that_falls_mute_as_it_takes() {
     let mut taken = 0;
     for seed in 1..4 {
         let holder = holder(seed, TALK);
         for mute in (0..3).filter(|node| *node != holder) {
-            for ms in (300..520).step_by(2) {
+            for ms in 300..400 {
                 let faults = vec![
                     at(BEGINS, 120 * SECOND, Fault::Crash(holder)),
                     at(BEGINS + ms * MS, 0, Fault::Mute(mute, None, Mute::Frames)),
@@ -277,7 +278,11 @@ fn a_vip_does_not_stay_with_a_node_that_falls_mute_as_it_takes() {
                 let plan = one_lease(seed, TALK, faults);
                 let mut world = World::new(&plan);
                 run_to(&mut world, BEGINS + SECOND);
-                if world.carriers(0) == [mute] {
+                // One that was answered once more knows no better.
+                let took = format!("cp{}: Took(Witness)", mute + 1);
+                let lines = world.log.as_ref().map(|log| log.lines.clone()).unwrap_or_default();
+                let before = lines.iter().any(|(at, line)| *line == took && *at < BEGINS + ms * MS);
+                if world.carriers(0) == [mute] && !before {
                     taken += 1;
                     run_to(&mut world, BEGINS + 40 * SECOND);
                     let other = 3 - holder - mute;
