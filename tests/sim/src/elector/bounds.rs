@@ -37,7 +37,7 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     // A candidate that has never heard the holder does not take early.
     let witness = !rules.witness_interval.is_zero() && !network.isolated;
     let window =
-        nanos(if !rules.witness_interval.is_zero() { rules.witness_interval } else { Duration::from_millis(100) });
+        nanos(if rules.witness_interval.is_zero() { Duration::from_millis(100) } else { rules.witness_interval });
     // A window that has just begun, and as many missed; each may close a little late.
     let silence = window * (u64::from(rules.witness_misses) + 1) + 2 * MS * u64::from(rules.witness_misses);
     // The Lease is taken and the address put there.
