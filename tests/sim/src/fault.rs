@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::clock::{MS, Nanos};
+use crate::network::Mute;
 use crate::settings::name;
 
 /// How API servers fail.
@@ -58,6 +59,9 @@ pub enum Fault<O> {
     Loss(usize, usize, u16),
     /// Of a thousand frames from and to a host, so many are lost.
     Noise(usize, u16),
+    /// Frames of the host, or its agent's probes alone, are lost on their way out, on the segment of that number or on all. It hears
+    /// everything. Without an end of its own it stays so.
+    Mute(usize, Option<usize>, Mute),
     /// Frames from one to another host take so many milliseconds longer.
     Delay(usize, usize, u16),
     /// Of a thousand frames of the host, so many come twice.
@@ -176,6 +180,11 @@ impl<O: OwnFault> fmt::Display for Fault<O> {
             }
             Self::Loss(a, b, p) => write!(f, "{p} of 1000 frames from {} to {} are lost", name::<O>(*a), name::<O>(*b)),
             Self::Noise(n, p) => write!(f, "{p} of 1000 frames from and to {} are lost", name::<O>(*n)),
+            Self::Mute(n, segment, what) => {
+                let what = if *what == Mute::Frames { "frames" } else { "probes" };
+                write!(f, "no {what} of {} get out", name::<O>(*n))?;
+                segment.map_or(Ok(()), |segment| write!(f, " on segment {segment}"))
+            }
             Self::Delay(a, b, ms) => {
                 write!(f, "frames from {} to {} take {ms} ms longer", name::<O>(*a), name::<O>(*b))
             }

@@ -63,6 +63,7 @@ impl<S: Subject> World<'_, S> {
             Fault::LinkDown(host, segment, noticed) => self.set_link(host, segment, false, noticed),
             Fault::Unplug(host, segment) => self.set_present(host, segment, false, false),
             Fault::NewMac(host) => self.change_port(host),
+            Fault::Mute(host, segment, what) => self.segment.mutes.begin(host, segment, what),
             Fault::Strip(host) => {
                 for vip in 0..self.vips {
                     if S::is_ours(&self.hosts[host]) {
@@ -110,6 +111,7 @@ impl<S: Subject> World<'_, S> {
                     self.set_present(host, segment, true, up);
                 }
             }
+            Fault::Mute(host, segment, what) => self.segment.mutes.end(host, segment, what),
             Fault::Starve(host, _) => self.runs_again(host),
             Fault::Primary(host) => self.hosts[host].own_address = true,
             Fault::Foreign(_) => self.segment.foreign = false,

@@ -369,6 +369,7 @@ impl<S: Subject> World<'_, S> {
     /// node a little later.
     pub fn change_port(&mut self, host: usize) {
         self.hosts[host].port ^= 1;
+        self.proxies_learn_port(host);
         let event = self.node_event(host);
         let wait = self.rng.between(200, 500) * crate::clock::MS;
         self.tell_after(wait, host, event);

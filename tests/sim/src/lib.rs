@@ -26,6 +26,7 @@ pub mod faults;
 pub mod host;
 pub mod kernel;
 pub mod many;
+pub mod network;
 pub mod plan;
 pub mod queue;
 pub mod record;

@@ -2,6 +2,7 @@
 
 use crate::clock::{MS, Nanos, SECOND};
 use crate::fault::{Fault, How, Lasts, OwnFault as _, Planned};
+use crate::network::{Mute, Network};
 use crate::rng::Rng;
 use crate::settings::Settings;
 use crate::subject::{FaultOf, Subject};
@@ -96,6 +97,49 @@ impl<S: Subject> Plan<S> {
         let lasts = 2 * nanos(self.settings.rules.lease_duration) + 10 * SECOND;
         let fault = Fault::Partition(1 << rng.index(self.settings.nodes), None, true);
         self.faults.push(Planned { at, lasts, fault });
+    }
+
+    /// Draws, apart from the rest, networks that are not plain, hosts whose frames do not get out, and what shows in a world that has
+    /// settled how a network is.
+    pub fn widen_networks(&mut self) {
+        let mut rng = Rng::new(self.seed, S::STREAM + 9 * APART);
+        if !rng.chance(200) {
+            return;
+        }
+        self.settings.network = Network::draw(&mut rng);
+        let nodes = self.settings.nodes;
+        let informed = S::bounds(&self.settings).informed;
+        let segment = |rng: &mut Rng, settings: &Settings<S>| {
+            let one = rng.index(settings.segments);
+            (settings.segments > 1 && rng.chance(300)).then_some(one)
+        };
+        let what = |rng: &mut Rng| if rng.chance(700) { Mute::Frames } else { Mute::Probes };
+        if rng.chance(400) {
+            let at = S::PACE.first + rng.below(self.faults_end());
+            let lasts = rng.pick(&[500, 2_000, 8_000, 30_000]) * MS;
+            let fault = Fault::Mute(rng.index(nodes), segment(&mut rng, &self.settings), what(&mut rng));
+            self.faults.push(Planned { at, lasts, fault });
+        }
+        let after = |plan: &Self, rng: &mut Rng| plan.faults_end() + 2 * informed + rng.below(5 * SECOND);
+        if rng.chance(400) {
+            let at = after(self, &mut rng);
+            self.faults.push(Planned { at, lasts: 30 * SECOND, fault: Fault::Crash(rng.index(nodes)) });
+        }
+        if rng.chance(400) {
+            let at = after(self, &mut rng);
+            let servers = (1_u64 << S::servers(&self.settings).min(63)) - 1;
+            let how = if rng.chance(500) { How::Refused } else { How::Hangs };
+            let lasts = 2 * nanos(self.settings.rules.lease_duration) + 10 * SECOND;
+            self.faults.push(Planned { at, lasts, fault: Fault::Api(servers, how) });
+        }
+        // The last of all that is drawn here: a world with such a host settles without it.
+        let watched = !self.settings.rules.witness_interval.is_zero() && !self.settings.network.isolated;
+        if watched && rng.chance(500) {
+            let at = after(self, &mut rng);
+            let fault = Fault::Mute(rng.index(nodes), None, what(&mut rng));
+            self.faults.push(Planned { at, lasts: 0, fault });
+        }
+        self.faults.sort_by_key(|planned| planned.at);
     }
 
     /// The same plan with only the faults of these numbers.

@@ -67,6 +67,8 @@ pub enum Item<S: Subject> {
         /// Which agent of the host.
         life: u32,
     },
+    /// A station speaks for its own address, unasked.
+    Talk(usize),
     /// The client asks all VIPs.
     Ping,
     /// A fault begins.

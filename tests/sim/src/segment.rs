@@ -7,13 +7,14 @@ use mooring_agent_core::mac::Mac;
 
 use crate::clock::{MS, Nanos};
 use crate::host::Host;
+use crate::network::{Mutes, Proxies};
 use crate::queue::Item;
 use crate::settings;
 use crate::subject::{Subject, what_of};
 use crate::world::World;
 
 /// What a frame is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// A VIP.
     Vip(usize),
@@ -36,6 +37,8 @@ pub struct Frame {
     pub mac: Mac,
     /// Whether it answers a probe.
     pub form: Form,
+    /// A switch sent it, on behalf of the sender.
+    pub proxied: bool,
 }
 
 /// What happens to frames on one way from one station to another.
@@ -72,6 +75,10 @@ pub struct Segment {
     pub foreign: bool,
     /// Which one: the first, if nothing else is said.
     pub foreign_vip: usize,
+    /// Hosts whose frames are lost on their way out.
+    pub mutes: Mutes,
+    /// What switches answer for others.
+    pub proxies: Proxies,
 }
 
 impl Segment {
@@ -80,7 +87,15 @@ impl Segment {
     pub fn new(nodes: usize, segments: usize) -> Self {
         let stations = nodes + 3;
         let ways = vec![Way::default(); stations * stations * segments];
-        Self { stations, ways, clean: true, foreign: false, foreign_vip: 0 }
+        Self {
+            stations,
+            ways,
+            clean: true,
+            foreign: false,
+            foreign_vip: 0,
+            mutes: Mutes::default(),
+            proxies: Proxies::default(),
+        }
     }
 
     /// The way from one to another.
@@ -135,12 +150,24 @@ impl<S: Subject> World<'_, S> {
     #[must_use]
     pub fn hear_each_other(&self, segment: usize, a: usize, b: usize) -> bool {
         let ways = || self.segment.way(segment, a, b).is_clear() && self.segment.way(segment, b, a).is_clear();
-        self.is_plugged(a, segment) && self.is_plugged(b, segment) && (self.segment.clean || ways())
+        let passes = |a: usize, b: usize| !self.is_cut(segment, a, b);
+        self.is_plugged(a, segment)
+            && self.is_plugged(b, segment)
+            && passes(a, b)
+            && passes(b, a)
+            && (self.segment.clean || ways())
+    }
+
+    /// Whether no frame gets from one to the other, by what the network is like, or because the first one is mute.
+    #[must_use]
+    pub fn is_cut(&self, segment: usize, from: usize, to: usize) -> bool {
+        let nodes = self.hosts.len();
+        self.plan.settings.network.isolated && from < nodes && to < nodes || self.segment.mutes.is_all(from, segment)
     }
 
     /// Sends a frame: how long it takes, if it gets there.
     pub fn frame(&mut self, segment: usize, from: usize, to: usize) -> Option<Nanos> {
-        if !self.is_plugged(from, segment) || !self.is_plugged(to, segment) {
+        if !self.is_plugged(from, segment) || !self.is_plugged(to, segment) || self.is_cut(segment, from, to) {
             return None;
         }
         let (low, high) = self.plan.settings.frame;
@@ -189,6 +216,9 @@ impl<S: Subject> World<'_, S> {
     pub fn probe(&mut self, by: usize, segment: usize, address: IpAddr, (to, sender): (Option<Mac>, Sender)) {
         self.counts.probes(self.now, by, segment);
         let Some(what) = what_of(&self.plan.settings, address) else { return };
+        if !self.passes(by, segment, address, sender) {
+            return;
+        }
         match to {
             Some(mac) => {
                 let station = settings::station(mac);
@@ -196,6 +226,7 @@ impl<S: Subject> World<'_, S> {
                     self.ask((by, sender), segment, station, what);
                 }
             }
+            None if self.proxy_answers(by, segment, what, sender) => {}
             None => {
                 for station in (0..self.segment.stations).filter(|s| *s != by) {
                     self.ask((by, sender), segment, station, what);
@@ -229,21 +260,25 @@ impl<S: Subject> World<'_, S> {
     pub fn answer(&mut self, after: Nanos, station: usize, segment: usize, what: What, (by, sender): (usize, Sender)) {
         if self.answers(station, segment, what) {
             let form = Form::Answer(sender);
-            self.send(after, Frame { to: by, segment, what, from: station, mac: self.mac(station), form }, MS);
+            self.proxies_learn(station, segment, what, form);
+            let frame = Frame { to: by, segment, what, from: station, mac: self.mac(station), form, proxied: false };
+            self.send(after, frame, MS);
         }
     }
 
     /// A station tells everybody that it has a VIP.
     pub fn announce(&mut self, from: usize, segment: usize, vip: usize) {
         self.counts.announcements += 1;
-        let gateway = self.gateway();
         let listeners = if S::CLIENT_LEARNS { self.segment.stations } else { self.hosts.len() };
+        self.claim(from, segment, What::Vip(vip), listeners);
+    }
+
+    /// A station speaks for an address unasked, to the first `listeners` stations.
+    pub(crate) fn claim(&mut self, from: usize, segment: usize, what: What, listeners: usize) {
+        let (gateway, mac, form) = (self.gateway(), self.mac(from), Form::Claim);
+        self.proxies_learn(from, segment, what, form);
         for to in (0..listeners).filter(|to| *to != from && *to != gateway) {
-            self.send(
-                0,
-                Frame { to, segment, what: What::Vip(vip), from, mac: self.mac(from), form: Form::Claim },
-                2 * MS,
-            );
+            self.send(0, Frame { to, segment, what, from, mac, form, proxied: false }, 2 * MS);
         }
     }
 
@@ -257,7 +292,8 @@ impl<S: Subject> World<'_, S> {
         }
     }
 
-    fn reach(&mut self, after: Nanos, frame: Frame) {
+    /// A frame reaches a station after so long.
+    pub(crate) fn reach(&mut self, after: Nanos, frame: Frame) {
         if frame.to < self.hosts.len() {
             self.put(after, Item::Heard(frame));
         } else if frame.to == self.client()

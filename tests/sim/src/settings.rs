@@ -12,6 +12,7 @@ use mooring_agent_core::session::{Link, Subnet};
 
 use crate::clock::Nanos;
 use crate::fault::OwnFault;
+use crate::network::Network;
 use crate::rng::Rng;
 use crate::subject::Subject;
 
@@ -34,6 +35,8 @@ pub struct Settings<S: Subject> {
     pub gateways: usize,
     /// A node's other port is a network card that nobody knew before: somebody replaces the card. Otherwise both are ports of a bond.
     pub replaced: bool,
+    /// What the network does with frames, all the time.
+    pub network: Network,
     /// How fast each node's clock runs, in parts per million.
     pub ppm: Vec<i64>,
     /// The nodes start within this time of each other.

@@ -113,6 +113,7 @@ impl<'a, S: Subject> World<'a, S> {
         for (n, fault) in plan.faults.iter().enumerate() {
             world.queue.put(fault.at, Item::Begin(n));
         }
+        world.begin_talk();
         world.queue.put(100 * MS, Item::Ping);
         let settled = plan.faults_end() + world.bounds.settle;
         world.queue.put(settled, Item::Look(Look::Settled));
@@ -240,6 +241,7 @@ impl<'a, S: Subject> World<'a, S> {
                 self.end_agent(host);
                 self.restart_if_wanted(host);
             }
+            Item::Talk(station) => self.talk(station),
             Item::Ping => S::ping(self),
             Item::Begin(n) => self.begin_fault(n),
             Item::End(n) => self.end_fault(n),

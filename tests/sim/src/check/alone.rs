@@ -45,7 +45,8 @@ impl<S: Subject> World<'_, S> {
     pub fn watch_cut_off(&mut self, fault: usize) {
         let rules = &self.plan.settings.rules;
         let Fault::Partition(_, None, true) = self.plan.faults[fault].fault else { return };
-        if rules.quorum == Quorum::Nobody {
+        // Who hears nobody at any time is not judged.
+        if rules.quorum == Quorum::Nobody || self.plan.settings.network.isolated {
             return;
         }
         // Who heard the others just before lapses with a short fence.

@@ -23,6 +23,9 @@ pub struct Own {
     pub expiry: Nanos,
 }
 
+/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later.
+const ODD: Nanos = 3 * SECOND;
+
 /// Those of a run.
 #[must_use]
 pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
@@ -30,8 +33,11 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let (retry, lease) = (nanos(rules.retry_period), nanos(rules.lease_duration));
     let api = 2 * settings.api.1;
     let ping = 2 * PING;
-    let witness = !rules.witness_interval.is_zero();
-    let window = nanos(if witness { rules.witness_interval } else { Duration::from_millis(100) });
+    let network = &settings.network;
+    // A candidate that has never heard the holder does not take early.
+    let witness = !rules.witness_interval.is_zero() && !network.isolated;
+    let window =
+        nanos(if rules.witness_interval.is_zero() { Duration::from_millis(100) } else { rules.witness_interval });
     // A window that has just begun, and as many missed; each may close a little late.
     let silence = window * (u64::from(rules.witness_misses) + 1) + 2 * MS * u64::from(rules.witness_misses);
     // The Lease is taken and the address put there.
@@ -41,12 +47,15 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take;
     // The holder's last renewal may take longer to be seen than its silence.
     let late_news = if silence < 2 * api { outrun } else { 0 };
-    let crash = if witness { silence + take + ping + late_news } else { expiry };
+    let odd = if network.is_odd() { ODD } else { 0 };
+    let crash = if witness { silence + take + ping + late_news + odd } else { expiry };
     let alone = rules.provisional && rules.hold_without_api;
     // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.
     let crash_with_leader =
         alone.then(|| crash.max(silence) + nanos(AWAY + SELF_PROBE * 2 + rules.provisional_spread * 3) + 2 * SECOND);
-    let owners = nanos(CHALLENGE + SELF_PROBE) + 100 * MS + 2 * api + 10 * settings.frame.1;
+    // Behind a filter, a node asks with one sender and then with another.
+    let asks = if network.filters { SELF_PROBE * 2 } else { SELF_PROBE };
+    let owners = nanos(CHALLENGE + asks) + 100 * MS + 2 * api + 10 * settings.frame.1;
     let outage =
         expiry + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN) + 4 * retry + 3 * SECOND;
     // A free VIP is left to nodes that find themselves healthy, and there may be none.

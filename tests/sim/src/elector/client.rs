@@ -124,6 +124,9 @@ impl World<'_, Elector> {
     /// Asks all hosts; the client believes the first answer.
     fn resolve(&mut self, vip: usize) -> Option<usize> {
         let client = self.client();
+        if let Some((station, _)) = self.proxied(client, 0, What::Vip(vip)) {
+            return Some(station);
+        }
         let mut first: Option<(Nanos, usize)> = None;
         for station in (0..self.segment.stations).filter(|s| *s != client) {
             if !self.answers(station, 0, What::Vip(vip)) {

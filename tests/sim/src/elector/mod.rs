@@ -54,6 +54,8 @@ pub struct OwnHost {
     pub able: Option<Nanos>,
     /// Its own health probes fail, though its API server answers all others.
     pub own_probe_fails: bool,
+    /// Since when all others that ask it for the VIPs are answered, if they are.
+    pub reached: Option<Nanos>,
 }
 
 impl Subject for Elector {
@@ -82,14 +84,18 @@ impl Subject for Elector {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 5;
+    const WIDENINGS: usize = 6;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
             0 | 1 => fault::widen(plan, widening),
             2 => plan.widen_kernels_and_release(),
             3 => plan.widen_partitions(),
-            _ => fault::widen(plan, 2),
+            4 => fault::widen(plan, 2),
+            _ => {
+                plan.widen_networks();
+                fault::widen_networks(plan);
+            }
         }
     }
 
@@ -115,7 +121,7 @@ impl Subject for Elector {
 
     fn host(n: usize, settings: &Settings<Self>) -> OwnHost {
         let rival = settings.own.rival == Some(n) && !settings.own.takes_over;
-        OwnHost { rival: rival.then(Rival::default), able: None, own_probe_fails: false }
+        OwnHost { rival: rival.then(Rival::default), able: None, own_probe_fails: false, reached: None }
     }
 
     fn api(settings: &Settings<Self>) -> Api {
@@ -244,6 +250,7 @@ impl Subject for Elector {
             world.watch_owners(vip);
         }
         world.watch_able();
+        world.watch_reached();
         world.watch_health();
         world.watch_settled();
         world.touch_client();

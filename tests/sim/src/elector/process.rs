@@ -1,6 +1,6 @@
 //! The state that the Elector's world keeps for an agent's process: the inputs of the process, and the frames it heard.
 
-use mooring_agent_core::action::Report;
+use mooring_agent_core::action::{Cause, Report};
 use mooring_agent_core::control_plane::{Call, Event, Input};
 
 use super::Elector;
@@ -25,14 +25,18 @@ pub struct Process {
     pub let_go: Nanos,
     /// When it last came to hold the Lease.
     pub began: Nanos,
-    /// When a VIP was last answered for, or claimed, by another, and the frame came this far.
+    /// When a VIP was last answered for, or claimed, by another, and its own frame came this far.
     pub heard: Nanos,
-    /// The same, by station.
+    /// When each station last answered for a VIP itself.
     pub heard_from: Vec<Nanos>,
     /// When a station's frame for a VIP was last taken in by an agent that knew it as the holder.
     pub heard_holder: Vec<Nanos>,
-    /// When a third party last answered.
+    /// When a third party last answered itself.
     pub third: Nanos,
+    /// Whom it takes the Lease from though that one has answered, and for how long it has.
+    pub robs: Option<(usize, Nanos)>,
+    /// Why it last took the Lease.
+    pub took: Option<Cause>,
 }
 
 impl Process {
@@ -48,6 +52,8 @@ impl Process {
             heard_from: vec![0; settings.nodes + 3],
             heard_holder: vec![0; settings.nodes + 3],
             third: 0,
+            robs: None,
+            took: None,
         }
     }
 }
@@ -92,6 +98,7 @@ impl World<'_, Elector> {
         match call {
             Call::Read { id, within } => self.call(host, id, Kind::Read, nanos(within)),
             Call::Write { id, base, record, notes, within } => {
+                self.check_take_sent(host, &record);
                 self.call(host, id, Kind::Write { base, record, notes }, nanos(within));
             }
             Call::AskPeers { id, within } => self.ask_peers(host, id, nanos(within)),
@@ -109,6 +116,9 @@ impl World<'_, Elector> {
         if let (Report::Took(_) | Report::Confirmed, Some(agent)) = (report, &mut self.hosts[host].agent) {
             agent.own.began = self.now;
         }
+        if let (Report::Took(cause), Some(agent)) = (report, &mut self.hosts[host].agent) {
+            agent.own.took = Some(*cause);
+        }
         self.check_report(host, report);
     }
 
@@ -120,10 +130,14 @@ impl World<'_, Elector> {
         let unknown = |vip| unlearned || vip == self.segment.foreign_vip && frame.from == foreign;
         if matches!(frame.what, What::Vip(vip) if vip > 0 && unknown(vip)) {
             // Of a VIP that no node has had, or that this node has not learned of: it says nothing about a holder.
+        } else if frame.proxied {
+            // Of a station that may be gone.
         } else if matches!(frame.what, What::Vip(_)) {
             agent.own.heard = now;
-            agent.own.heard_from[frame.from] = now;
-        } else {
+            if frame.form.is_answer() {
+                agent.own.heard_from[frame.from] = now;
+            }
+        } else if frame.form.is_answer() {
             agent.own.third = now;
         }
     }
@@ -131,7 +145,11 @@ impl World<'_, Elector> {
     /// The agent takes it in.
     pub(super) fn own_frame_taken(&mut self, frame: &Frame) {
         let (now, name) = (self.now, self.names.get(frame.from));
-        let Some(agent) = self.hosts[frame.to].agent.as_mut().filter(|_| matches!(frame.what, What::Vip(_))) else {
+        let Some(agent) = self.hosts[frame.to]
+            .agent
+            .as_mut()
+            .filter(|_| matches!(frame.what, What::Vip(_)) && frame.form.is_answer())
+        else {
             return;
         };
         if agent.core.snapshot().lease.is_some_and(|lease| Some(&lease.record.holder) == name) {

@@ -7,6 +7,7 @@ use mooring_agent_core::rules::Rules;
 
 use super::Elector;
 use crate::clock::{MS, Nanos};
+use crate::network::Network;
 use crate::rng::Rng;
 use crate::settings::{Settings, drifts, own, rules};
 
@@ -121,6 +122,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<Elector> {
         down: None,
         gateways: 1,
         replaced: false,
+        network: Network::default(),
         ppm,
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),

@@ -24,6 +24,9 @@ pub struct Own {
     pub least_silence: Nanos,
 }
 
+/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later.
+const ODD: Nanos = 3 * SECOND;
+
 /// Those of a run.
 #[must_use]
 pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
@@ -31,7 +34,9 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     let (retry, lease) = (nanos(rules.retry_period), nanos(rules.lease_duration));
     let api = 2 * settings.api.1;
     let most = (settings.own.vips + BURST) as u64;
-    let witness = !rules.witness_interval.is_zero();
+    let network = &settings.network;
+    // Nodes that never hear each other do not abandon each other.
+    let witness = !rules.witness_interval.is_zero() && !network.isolated;
     // Under a limit of frames, a node's probes of the others come in turn.
     let interval = rules.witness_interval_for(settings.nodes);
     let window = nanos(if interval.is_zero() { Duration::from_millis(100) } else { interval });
@@ -42,10 +47,13 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     let take = 3 * api + 20 * MS;
     // The watchers' order, and another look should the end be contested.
     let expiry = lease + nanos(rules.stale_after()) + 2 * SECOND + take;
-    let crash = if witness { silence + window + 8 * MS + take + 2 * PING } else { expiry + 2 * PING };
+    let odd = if network.is_odd() { ODD } else { 0 };
+    let crash = if witness { silence + window + 8 * MS + take + 2 * PING + odd } else { expiry + 2 * PING };
     // A round of probes, or its parts.
     let round = nanos(SELF_PROBE).max(most * 5 * MS).max(2 * limited);
-    let owners = nanos(CHALLENGE + SELF_PROBE) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
+    // Behind a filter, a node asks with one sender and then with another.
+    let asks = if network.filters { SELF_PROBE * 2 } else { SELF_PROBE };
+    let owners = nanos(CHALLENGE + asks) + round + 100 * MS + 2 * api + 10 * settings.frame.1;
     // The turns of nodes earlier in order that do not take the VIP: dead, refusing, or unsure; and one turn that finds a peer.
     // Before a VIP is taken, the segment may be asked three times, and two third parties each time.
     let turns = 2 * SECOND * 3 + 9 * limited;

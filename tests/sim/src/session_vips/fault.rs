@@ -165,7 +165,7 @@ pub fn may_hide_holders(fault: &Any<Fault>, segment: usize) -> bool {
     match fault {
         // A node that notices that its link is down hands its VIPs over.
         Any::LinkDown(_, of, noticed) => !noticed && *of == segment,
-        Any::Partition(_, of, _) => of.is_none_or(|of| of == segment),
+        Any::Partition(_, of, _) | Any::Mute(_, of, _) => of.is_none_or(|of| of == segment),
         _ => false,
     }
 }

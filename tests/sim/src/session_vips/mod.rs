@@ -82,7 +82,7 @@ impl Subject for SessionVips {
         fault::draw(rng, settings)
     }
 
-    const WIDENINGS: usize = 12;
+    const WIDENINGS: usize = 13;
 
     fn widen(plan: &mut Plan, widening: usize) {
         match widening {
@@ -97,7 +97,8 @@ impl Subject for SessionVips {
             8 => widenings::widen_membership(plan),
             9 => widenings::widen_copies(plan),
             10 => widenings::widen_racks(plan),
-            _ => widenings::replace_cards(plan),
+            11 => widenings::replace_cards(plan),
+            _ => plan.widen_networks(),
         }
     }
 

@@ -25,7 +25,7 @@ pub struct Process {
     pub drained: bool,
     /// Whether it is to stay has changed in this step.
     pub changed: bool,
-    /// When a third party was heard, by segment.
+    /// When a third party last answered itself, by segment.
     pub third: Vec<Nanos>,
     /// When it last asked everybody for each VIP.
     pub asked: Vec<Nanos>,
@@ -162,9 +162,13 @@ impl World<'_, SessionVips> {
             What::Vip(_) if !agent.core.knows(address) => return false,
             // Excused: a node that does not know the sender's new Ethernet address yet, because both were cut off from the API.
             What::Vip(_) if agent.core.node_with(frame.mac).is_none() => {}
+            // Of a node that may be gone.
+            _ if frame.proxied => {}
             What::Vip(vip) => self.note_heard(frame.to, vip, frame.from),
             What::Own(of) => {
-                agent.own.third[frame.segment] = now;
+                if frame.form.is_answer() {
+                    agent.own.third[frame.segment] = now;
+                }
                 if of == frame.from && agent.core.node_with(frame.mac).is_some() {
                     self.checks.heard_own.insert((frame.to, of), now);
                 }

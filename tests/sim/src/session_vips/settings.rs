@@ -9,6 +9,7 @@ use mooring_agent_core::rules::Rules;
 use super::SessionVips;
 use super::fault::Fault;
 use crate::clock::MS;
+use crate::network::Network;
 use crate::rng::Rng;
 use crate::settings::{Settings, drifts, name, rules};
 use crate::subject::Subject as _;
@@ -50,6 +51,7 @@ pub fn draw(rng: &mut Rng, nodes: Option<usize>) -> Settings<SessionVips> {
         down: None,
         gateways: 1,
         replaced: false,
+        network: Network::default(),
         ppm,
         spread: rng.pick(&[0, 50, 500, 3_000]) * MS,
         frame: (30_000, rng.pick(&[120_000, 200_000, 600_000])),

@@ -34,6 +34,7 @@ impl World<'_, Elector> {
             && !of.refuses
             && of.unanswered == 0
             && of.own_address
+            && self.segment.mutes.of(host, 0).is_none()
             && self.hear_each_other(0, host, self.client())
             && (self.has_some_api(host) || self.hears_most(host))
             && !(self.segment.foreign && self.segment.foreign_vip == 0)

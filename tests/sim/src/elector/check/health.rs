@@ -81,6 +81,9 @@ impl World<'_, Elector> {
     /// The probes, three questions to the peers, and the hand-over.
     fn bound_of_health(&self) -> Nanos {
         let health = self.plan.settings.own.health;
-        u64::from(health.fall + 1) * health.interval.max(health.timeout) + 6 * SECOND + self.bounds.informed
+        // Where nobody is heard, the Lease goes to a peer that is ready, after some more looks.
+        let network = &self.plan.settings.network;
+        let unheard = if network.isolated || network.is_odd() { 10 * SECOND } else { 0 };
+        u64::from(health.fall + 1) * health.interval.max(health.timeout) + 6 * SECOND + self.bounds.informed + unheard
     }
 }

@@ -8,6 +8,7 @@ mod misled;
 mod new_vip;
 mod outage;
 mod owners;
+mod robbed;
 mod settle;
 mod single;
 mod witness;

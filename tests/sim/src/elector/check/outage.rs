@@ -1,5 +1,7 @@
 //! While a node could serve, outage stays within the bound of what happened.
 
+use mooring_agent_core::action::Cause;
+
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::elector::Elector;
@@ -43,14 +45,16 @@ impl World<'_, Elector> {
         let took = self.now - began;
         // Excused: who may carry it without the API only by settings that forbid that.
         let rules = &self.plan.settings.rules;
-        let without = rules.provisional && rules.hold_without_api;
+        // And behind a proxy, which answers for holders that are gone, if no holder is watched.
+        let watches = !rules.witness_interval.is_zero() || self.plan.settings.network.proxy.is_none();
+        let without = rules.provisional && rules.hold_without_api && watches;
         if !(without || self.has_api(host)) {
             return;
         }
         // Excused: a holder that renews its Lease, and that the client does not hear, is replaced only early, by a witness that
         // has heard it in its tenure: not when that is switched off, not when the VIP has moved so often that fabrics would
         // freeze it, and not by who was never on one segment with it. Two segments and one API: the Lease is in one of them.
-        if self.renews_elsewhere(host) {
+        if self.renews_elsewhere(host) && !self.is_robbed_by_a_mute() {
             return;
         }
         let bound = self.bounds.outage;
@@ -69,8 +73,11 @@ impl World<'_, Elector> {
     /// neighbour cache corrects itself.
     fn bound_of(&self, single: Single, since: Nanos) -> Nanos {
         let planned = self.plan.faults[single.fault];
-        let came_back =
-            matches!(planned.fault, Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(..) | Fault::Freeze(_));
+        let came_back = planned.lasts > 0
+            && matches!(
+                planned.fault,
+                Fault::Suspend(_) | Fault::Stun(..) | Fault::LinkDown(..) | Fault::Freeze(_) | Fault::Mute(..)
+            );
         if came_back && since >= planned.at + planned.lasts {
             single.bound.max(UNCONFIRMED + SECOND)
         } else {
@@ -89,6 +96,15 @@ impl World<'_, Elector> {
         let renews = runs && self.has_some_api(holder);
         let ours = self.hosts[holder].own.rival.is_none();
         holder != host && renews && !(witness && heard && ours)
+    }
+
+    /// The holder took the Lease because it heard nobody, and nobody hears it. It must notice.
+    fn is_robbed_by_a_mute(&self) -> bool {
+        let holder = self.names.iter().position(|name| *name == self.api.store.holder());
+        let agent = |host: usize| self.hosts[host].agent.as_ref();
+        holder.is_some_and(|host| {
+            self.segment.mutes.is_all(host, 0) && agent(host).is_some_and(|a| a.own.took == Some(Cause::Witness))
+        })
     }
 
     /// The VIP answers again.

@@ -6,6 +6,7 @@ use crate::elector::Elector;
 use crate::elector::fault::Fault as Own;
 use crate::elector::settings::Shape;
 use crate::fault::{Fault, How, has};
+use crate::network::Mute;
 use crate::world::{World, nanos};
 
 impl World<'_, Elector> {
@@ -32,6 +33,10 @@ impl World<'_, Elector> {
 
     fn single(&self, number: usize, holder: usize) -> Option<Single> {
         let planned = self.plan.faults[number];
+        // Nodes that never hear each other carry the VIP beside each other while the API is away.
+        if self.plan.settings.network.isolated {
+            return None;
+        }
         let bounds = &self.bounds;
         let rules = &self.plan.settings.rules;
         // The fence in force may be a third of the Lease old.
@@ -49,6 +54,7 @@ impl World<'_, Elector> {
             | Fault::Suspend(h)
             | Fault::Stun(h, _)
             | Fault::LinkDown(h, ..)
+            | Fault::Mute(h, _, Mute::Frames)
             | Fault::Restart(h) => h != holder && self.plan.settings.own.shape != Shape::Stacked,
             // A stopped agent's kernel answers until the fence is over.
             Fault::Freeze(h) => h != holder || planned.lasts + bounds.stopped < lease,
@@ -67,6 +73,7 @@ impl World<'_, Elector> {
             | Fault::Strip(_)
             | Fault::Primary(_)
             | Fault::KernelSilent(..)
+            | Fault::Mute(_, _, Mute::Probes)
             | Fault::Twice(..) => true,
             Fault::Own(Own::Delete) => rules.conflict_probe,
             _ => false,
@@ -89,6 +96,7 @@ impl World<'_, Elector> {
             | Fault::Suspend(h)
             | Fault::Stun(h, _)
             | Fault::LinkDown(h, ..)
+            | Fault::Mute(h, _, Mute::Frames)
                 if h == holder =>
             {
                 let mut bound = if early { bounds.crash } else { self.checks.bounds.expiry };
@@ -108,6 +116,7 @@ impl World<'_, Elector> {
             | Fault::Kill(_)
             | Fault::Suspend(_)
             | Fault::Stun(..)
+            | Fault::Mute(..)
             | Fault::LinkDown(..) => hold.then_some(bounds.moment),
             // Where some requests get through, another's take may.
             Fault::Api(_, How::LosesRequests(_) | How::LosesAnswers(_) | How::Slow(_)) => None,

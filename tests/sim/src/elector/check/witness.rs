@@ -45,6 +45,7 @@ impl World<'_, Elector> {
     pub fn check_report(&mut self, host: usize, report: &Report) {
         self.check_taken_by_end(host, report);
         self.check_handed_over(host, report);
+        self.check_robbed(host, report);
         let rules = &self.plan.settings.rules;
         let window = if rules.witness_interval.is_zero() { 100 * MS } else { nanos(rules.witness_interval) };
         let silence = window * u64::from(rules.witness_misses);
@@ -63,7 +64,7 @@ impl World<'_, Elector> {
                 } else if self.sees_kube_vip(host) {
                     Some(format!("takes early from {holder}, where kube-vip has renewed the Lease"))
                 } else if heard < self.tenure_seen_by(host) {
-                    Some(format!("takes early from {holder}, which it has not heard in this tenure"))
+                    Some(format!("takes early from {holder}, which has not answered it in this tenure"))
                 } else if ago(agent.own.third) > silence + window + 1_050 * MS {
                     Some(format!("takes from {holder}, and heard nobody for {} ms", ago(agent.own.third) / MS))
                 } else {

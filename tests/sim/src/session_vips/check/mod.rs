@@ -48,6 +48,10 @@ pub struct Checks {
     pub(super) heard_own: BTreeMap<(usize, usize), Nanos>,
     /// Whether a host that sent the end of another's session had heard it in the last window: sender, the other.
     reached: BTreeMap<(usize, usize), bool>,
+    /// For how long a host whose session another one sent the end of has answered: sender, the other.
+    robs: BTreeMap<(usize, usize), Nanos>,
+    /// Since when others that ask each host for its address are answered, if they are.
+    reached_since: Vec<Option<Nanos>>,
     /// Since when a record names its holder.
     recorded: Vec<Nanos>,
     planned: bool,
@@ -79,6 +83,8 @@ impl Checks {
             heard_held: BTreeMap::new(),
             heard_own: BTreeMap::new(),
             reached: BTreeMap::new(),
+            robs: BTreeMap::new(),
+            reached_since: vec![None; nodes],
             recorded: vec![0; most],
             planned: true,
             restored: None,

@@ -75,7 +75,20 @@ impl World<'_, SessionVips> {
                 let since = &mut self.checks.able[host][vip];
                 *since = if able { since.or(Some(now)) } else { None };
             }
+            let (reached, now) = (self.is_reached(host), self.now);
+            let since = &mut self.checks.reached_since[host];
+            *since = if reached { since.or(Some(now)) } else { None };
         }
+    }
+
+    /// Its kernel answers what reaches it, and each frame from and to it arrives, if its sender lets it out.
+    fn is_reached(&self, host: usize) -> bool {
+        let (of, settings) = (&self.hosts[host], &self.plan.settings);
+        let mut on = (0..settings.segments).filter(|segment| settings.is_on(host, *segment));
+        of.is_awake()
+            && of.own_address
+            && self.segment.clean
+            && on.all(|segment| of.plugged[segment] && self.segment.mutes.of(host, segment).is_none())
     }
 
     /// A host that could serve VIPs can do so only since now.
@@ -97,6 +110,7 @@ impl World<'_, SessionVips> {
             && of.told_up.get(segment) == Some(&true)
             && self.has_api(host)
             && self.has_endpoint(host, vip)
+            && self.segment.mutes.of(host, segment).is_none()
             && self.hear_each_other(segment, host, self.client())
             && !(self.segment.foreign && vip == 0)
             && !self.is_owned(vip)
@@ -167,7 +181,10 @@ impl World<'_, SessionVips> {
     /// Which host answers the client for a VIP, if any does.
     fn serves_client(&self, vip: usize) -> Option<usize> {
         let (segment, client) = (SessionVips::segment_of(&self.plan.settings, vip), self.client());
-        let passes = |a: usize, b: usize| self.segment.clean || self.segment.way(segment, a, b).lost < 1_000;
+        let passes = |a: usize, b: usize| {
+            let lost = !self.segment.clean && self.segment.way(segment, a, b).lost >= 1_000;
+            !lost && !self.is_cut(segment, a, b)
+        };
         (0..self.hosts.len()).find(|h| {
             self.hosts[*h].vips[vip].is_some()
                 && self.has_endpoint(*h, vip)

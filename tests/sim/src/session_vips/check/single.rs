@@ -5,6 +5,7 @@ use mooring_agent_core::rules::SELF_PROBE;
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::fault::{Fault as Any, How};
+use crate::network::Mute;
 use crate::session_vips::SessionVips;
 use crate::session_vips::fault::Fault;
 use crate::settings::number;
@@ -44,8 +45,14 @@ impl World<'_, SessionVips> {
     }
 
     fn all_settled(&self) -> bool {
+        let segments = self.plan.settings.segments;
+        let mute = |h: usize| (0..segments).any(|segment| self.segment.mutes.of(h, segment).is_some());
         let live = (0..self.hosts.len()).all(|h| {
-            self.hosts[h].is_live() && self.has_api(h) && !self.hosts[h].refuses && self.hosts[h].unanswered == 0
+            self.hosts[h].is_live()
+                && !mute(h)
+                && self.has_api(h)
+                && !self.hosts[h].refuses
+                && self.hosts[h].unanswered == 0
         });
         let wired = |h: usize, segment: usize| self.plan.settings.is_wired(h, segment);
         let plugged = |h: usize| self.hosts[h].plugged.iter().enumerate().all(|(segment, up)| *up == wired(h, segment));
@@ -68,6 +75,10 @@ impl World<'_, SessionVips> {
     /// How long a VIP may be silent, and whether all stay where they are. None: the general bound.
     fn single_bound(&self, number: usize) -> Option<(Nanos, bool)> {
         let planned = self.plan.faults[number];
+        // Nodes that never hear each other carry VIPs beside each other while the API is away.
+        if self.plan.settings.network.isolated {
+            return None;
+        }
         let (bounds, rules) = (&self.bounds, &self.plan.settings.rules);
         let lease = nanos(rules.lease_duration);
         let hold = rules.hold_without_api;
@@ -92,6 +103,13 @@ impl World<'_, SessionVips> {
             {
                 None
             }
+            Any::Mute(_, Some(_), Mute::Frames) if self.plan.settings.segments > 1 => None,
+            Any::Mute(_, _, Mute::Frames) if planned.lasts > 0 && planned.lasts < bounds.crash => None,
+            Any::Mute(h, _, Mute::Frames) => {
+                let early = self.checks.abandoned[h] < 3;
+                (early && self.hosts.len() > 1).then_some((bounds.crash + SECOND / 5 + nanos(SELF_PROBE), false))
+            }
+            Any::Mute(_, _, Mute::Probes) => Some((moment, true)),
             Any::Freeze(_) => short.then_some((moment, true)),
             Any::Restart(_) | Any::Own(Fault::Drain(_) | Fault::Rebalance(_)) if self.hosts.len() > 1 => {
                 Some((moment, false))
@@ -148,7 +166,8 @@ impl World<'_, SessionVips> {
         let upgrades = self.plan.faults.iter().filter(|p| matches!(p.fault, Any::Upgrade(_)) && p.at <= now).count();
         // Nodes that do not hear one another end each other, until that has been too often. A node that was cut off does not know yet
         // that its session has ended, and takes what another one offers: the record goes there and back.
-        let deafens: fn(&Any<Fault>) -> bool = |f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..));
+        let deafens: fn(&Any<Fault>) -> bool =
+            |f| matches!(f, Any::Delay(..) | Any::Loss(..) | Any::Partition(..) | Any::Mute(..));
         let lately = || self.plan.faults.iter().filter(|p| p.was_there(now, 5 * SECOND));
         let was = |which: fn(&Any<Fault>) -> bool| lately().any(|p| which(&p.fault));
         let (deaf, refuses) = (was(deafens), was(|f| matches!(f, Any::Refuse(_) | Any::KernelSilent(..))));

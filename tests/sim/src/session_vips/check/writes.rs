@@ -80,6 +80,15 @@ impl World<'_, SessionVips> {
         let renewed = self.api.store.renewed.get(&self.names[of]).copied().unwrap_or(0);
         let age = self.now - renewed;
         let lives = before.is_some_and(View::is_live) && age * 2 < nanos(self.plan.settings.rules.retry_period) * 3;
+        if let Some(answered) = self.checks.robs.get(&(by, of)).filter(|_| lives && !self.is_restored()) {
+            let (name, other, answered) = (&self.names[by], &self.names[of], answered / MS);
+            let text = format!(
+                "{name} abandons {other}, whose kernel has answered for {answered} ms, which all hear, and which has renewed its \
+                 session {} ms ago",
+                age / MS
+            );
+            return self.violated(Rule::Witness, text);
+        }
         if lives && self.checks.reached.get(&(by, of)) == Some(&true) && !self.is_restored() {
             let (name, other) = (&self.names[by], &self.names[of]);
             let text =
@@ -106,9 +115,15 @@ impl World<'_, SessionVips> {
             return;
         };
         self.checks.reached.remove(&(by, of));
+        self.checks.robs.remove(&(by, of));
         // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
         if self.hosts[by].has_just_slept(self.now) {
             return;
+        }
+        let answered = self.checks.reached_since[of].map(|since| self.now - since);
+        let before = |answered: &Nanos| *answered > self.checks.bounds.silence + 2 * SECOND;
+        if let Some(answered) = answered.filter(before) {
+            self.checks.robs.insert((by, of), answered);
         }
         let heard = self.checks.heard_held.get(&(by, of)).copied();
         let (bound, least) = (self.checks.bounds.silence, self.checks.bounds.least_silence);

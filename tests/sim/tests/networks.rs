@@ -1,0 +1,312 @@
+//! Networks that are not plain, with default settings: hosts whose frames do not get out, filters by ARP sender, switches that answer
+//! for others, isolated ports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mooring_agent_core::evidence::Sender;
+use mooring_agent_core::rules::Rules;
+use mooring_sim::clock::{MS, Nanos, SECOND};
+use mooring_sim::elector::fault::Fault as OfElector;
+use mooring_sim::elector::settings::Shape;
+use mooring_sim::elector::{self, Elector};
+use mooring_sim::fault::{Fault, How, Planned};
+use mooring_sim::network::{Mute, Network};
+use mooring_sim::plan::Plan;
+use mooring_sim::record::Record;
+use mooring_sim::session_vips::{self, SessionVips};
+use mooring_sim::settings;
+use mooring_sim::subject::Subject;
+use mooring_sim::world::World;
+
+/// A gateway and kernels that ask for something every second.
+const TALK: Network = Network { talk: Some(SECOND), filters: false, proxy: None, isolated: false };
+/// The same, behind a filter by ARP sender.
+const FILTER: Network = Network { filters: true, ..TALK };
+/// The same, with switches that answer for others for five minutes.
+const PROXY: Network = Network { proxy: Some(300 * SECOND), ..TALK };
+/// The same, on isolated ports.
+const ISOLATED: Network = Network { isolated: true, ..TALK };
+
+/// Something begins at 50 s.
+const BEGINS: Nanos = 50 * SECOND;
+
+fn at<O>(begins: Nanos, lasts: Nanos, fault: Fault<O>) -> Planned<O> {
+    Planned { at: begins, lasts, fault }
+}
+
+/// Three nodes with default settings, each with its API server, and one VIP.
+fn one_lease(seed: u64, network: Network, faults: Vec<Planned<OfElector>>) -> elector::Plan {
+    let mut plan = Plan::<Elector>::drawn(seed, Some(3), 0);
+    let settings = &mut plan.settings;
+    (settings.rules, settings.defaults, settings.network) = (Rules::default(), true, network);
+    (settings.spread, settings.ppm, settings.api) = (500 * MS, vec![0; 3], (MS / 2, 4 * MS));
+    (settings.own.shape, settings.own.rival, settings.own.forgetful_client) = (Shape::External, None, true);
+    settings.own.vips.truncate(1);
+    plan.faults = faults;
+    plan
+}
+
+/// Four nodes with default settings and six VIPs.
+fn sessions(seed: u64, network: Network, faults: Vec<Planned<session_vips::fault::Fault>>) -> session_vips::Plan {
+    let mut plan = Plan::<SessionVips>::drawn(seed, Some(4), 0);
+    let settings = &mut plan.settings;
+    (settings.rules, settings.defaults, settings.network) = (Rules::default(), true, network);
+    (settings.segments, settings.absent, settings.ppm) = (1, BTreeSet::new(), vec![0; 4]);
+    (settings.spread, settings.api) = (500 * MS, (MS / 2, 4 * MS));
+    (settings.own.vips, settings.own.local) = (6, BTreeSet::new());
+    plan.faults = faults;
+    plan
+}
+
+/// Runs to that time; nothing may be violated.
+fn run_to<S: Subject>(world: &mut World<'_, S>, until: Nanos) {
+    world.log.get_or_insert_with(Record::default);
+    world.run(until);
+    let log = || world.log.as_ref().map(Record::text).unwrap_or_default();
+    assert_eq!(world.violation, None, "{:?}\n{}", world.plan.settings.network, log());
+}
+
+/// The node that has the first VIP at 49 s, if `faults` are those of a run.
+fn holder(seed: u64, network: Network) -> usize {
+    let plan = one_lease(seed, network, vec![at(200 * SECOND, SECOND, Fault::Crash(0))]);
+    let mut world = World::new(&plan);
+    run_to(&mut world, BEGINS - SECOND);
+    world.carriers(0)[0]
+}
+
+/// The carriers of the first VIP at the end, and for how long it was silent after 50 s.
+fn after(plan: &elector::Plan, until: Nanos) -> (Vec<usize>, Nanos) {
+    let mut world = World::new(plan);
+    let (mut silent, mut now) = (0, BEGINS);
+    run_to(&mut world, now);
+    while now < until {
+        now += 100 * MS;
+        run_to(&mut world, now);
+        silent += if world.checks.client.entries[0].silent.is_some() { 100 * MS } else { 0 };
+    }
+    (world.carriers(0), silent)
+}
+
+/// Which of the nodes that carry no VIP.
+fn idle(plan: &session_vips::Plan) -> Vec<usize> {
+    let mut world = World::new(plan);
+    run_to(&mut world, BEGINS - SECOND);
+    (0..4).filter(|node| (0..6).all(|vip| world.carriers(vip) != [*node])).collect()
+}
+
+fn all_carried(world: &session_vips::World<'_>) -> bool {
+    (0..6).all(|vip| world.carriers(vip).iter().any(|node| world.hosts[*node].is_awake()))
+}
+
+/// How many answers reach the first node within 5 ms when it asks for that station's own address. The nodes do not watch each other.
+fn answers(plan: &elector::Plan, of: usize, to: Option<usize>, sender: Sender) -> usize {
+    let mut plan = plan.clone();
+    plan.settings.rules.witness_interval = Duration::ZERO;
+    let mut world = World::new(&plan);
+    run_to(&mut world, BEGINS + 20 * SECOND);
+    let before = world.log.as_ref().map_or(0, |log| log.lines.len());
+    world.verbose = true;
+    let address = settings::own(of, 0);
+    world.probe(0, 0, address, (to.map(|to| world.mac(to)), sender));
+    run_to(&mut world, BEGINS + 20 * SECOND + 5 * MS);
+    let log = world.log.unwrap_or_default();
+    let is_answer = |line: &String| {
+        line.contains("cp1 ") && line.contains(&format!("address: {address}, ")) && line.contains("form: Answer")
+    };
+    log.lines[before..].iter().filter(|(_, line)| is_answer(line)).count()
+}
+
+const CLIENT: usize = 4;
+
+#[test]
+fn a_filter_drops_probes_by_their_sender() {
+    let (all, one) = (None, Some(CLIENT));
+    for (network, sender, expected) in [
+        (TALK, Sender::Unspecified, 1),
+        (TALK, Sender::Own, 1),
+        (FILTER, Sender::Unspecified, 0),
+        (FILTER, Sender::Own, 1),
+        (ISOLATED, Sender::Own, 1),
+    ] {
+        let plan = one_lease(1, network, vec![at(BEGINS * 2, SECOND, Fault::Crash(2))]);
+        for to in [all, one] {
+            assert_eq!(answers(&plan, CLIENT, to, sender), expected, "{network:?}, {sender:?}, {to:?}");
+        }
+    }
+    let plan = one_lease(1, ISOLATED, vec![at(BEGINS * 2, SECOND, Fault::Crash(2))]);
+    assert_eq!(answers(&plan, 1, None, Sender::Own), 0, "nodes on isolated ports do not hear each other");
+}
+
+/// The third node is gone.
+#[test]
+fn a_proxy_answers_broadcasts_for_the_dead_and_no_unicast() {
+    let gone = |network| one_lease(1, network, vec![at(BEGINS, 90 * SECOND, Fault::Crash(2))]);
+    for (network, to, expected) in [
+        (TALK, None, 0),
+        (TALK, Some(2), 0),
+        (PROXY, None, 1),
+        (PROXY, Some(2), 0),
+        (Network { proxy: Some(15 * SECOND), ..PROXY }, None, 0),
+    ] {
+        assert_eq!(answers(&gone(network), 2, to, Sender::Own), expected, "{network:?}, {to:?}");
+    }
+    // Who is mute does not reach the switch.
+    let mut plan = gone(PROXY);
+    plan.faults.push(at(BEGINS + SECOND, 0, Fault::Mute(0, None, Mute::Probes)));
+    assert_eq!(answers(&plan, 2, None, Sender::Own), 0);
+}
+
+/// A candidate hears the holder's announcements, and gateways and peers that talk, while nothing of its own gets out.
+#[test]
+fn a_mute_candidate_takes_nothing_from_a_holder_that_lives() {
+    for network in [TALK, FILTER, PROXY] {
+        for seed in 1..4 {
+            let holder = holder(seed, network);
+            for what in [Mute::Frames, Mute::Probes] {
+                for mute in (0..3).filter(|node| *node != holder) {
+                    let faults = vec![at(BEGINS, 120 * SECOND, Fault::Mute(mute, None, what))];
+                    let (who, silent) = after(&one_lease(seed, network, faults), BEGINS + 120 * SECOND);
+                    assert_eq!(
+                        (who, silent),
+                        (vec![holder], 0),
+                        "seed {seed}, {network:?}, {what:?} of cp{}",
+                        mute + 1
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mute_node_ends_no_session_of_a_node_that_lives() {
+    for network in [TALK, FILTER, PROXY] {
+        for mute in 0..4 {
+            for what in [Mute::Frames, Mute::Probes] {
+                let plan = sessions(1, network, vec![at(BEGINS, 60 * SECOND, Fault::Mute(mute, None, what))]);
+                let mut world = World::new(&plan);
+                run_to(&mut world, BEGINS - SECOND);
+                let before = world.api.store.sessions.clone();
+                run_to(&mut world, BEGINS + 60 * SECOND);
+                for node in (0..4).filter(|node| *node != mute) {
+                    let name = settings::name::<session_vips::fault::Fault>(node);
+                    let incarnation =
+                        |all: &BTreeMap<String, _>| all.get(&name).map(mooring_agent_core::session::View::incarnation);
+                    let (was, is) = (incarnation(&before), incarnation(&world.api.store.sessions));
+                    assert_eq!(was, is, "{network:?}, {what:?} of node{}: the session of {name}", mute + 1);
+                }
+            }
+        }
+    }
+}
+
+/// The bound is some seconds; a Lease is 15 s.
+#[test]
+fn a_crash_is_noticed_behind_filters_and_proxies() {
+    for network in [FILTER, PROXY, Network { talk: None, ..FILTER }, Network { talk: None, ..PROXY }] {
+        for seed in 1..4 {
+            let holder = holder(seed, network);
+            let plan = one_lease(seed, network, vec![at(BEGINS, 60 * SECOND, Fault::Crash(holder))]);
+            let (who, silent) = after(&plan, BEGINS + 20 * SECOND);
+            assert!(
+                who.len() == 1 && who != [holder] && silent < 4 * SECOND,
+                "{network:?}: {who:?}, {} ms",
+                silent / MS
+            );
+            let plan = sessions(seed, network, vec![at(BEGINS, 60 * SECOND, Fault::Crash(1))]);
+            let mut world = World::new(&plan);
+            run_to(&mut world, BEGINS + 5 * SECOND);
+            assert!(all_carried(&world), "seed {seed}, {network:?}");
+        }
+    }
+}
+
+#[test]
+fn an_outage_of_the_api_behind_a_filter_or_a_proxy_takes_no_vip_down() {
+    for network in [FILTER, PROXY] {
+        for how in [How::Refused, How::Hangs] {
+            let holder = holder(1, network);
+            let plan = one_lease(1, network, vec![at(BEGINS, 60 * SECOND, Fault::Api(0b111, how))]);
+            assert_eq!(after(&plan, BEGINS + 90 * SECOND), (vec![holder], 0), "{network:?}, {how:?}");
+            let plan = sessions(1, network, vec![at(BEGINS, 60 * SECOND, Fault::Api(1, how))]);
+            let mut world = World::new(&plan);
+            for second in 0..90 {
+                run_to(&mut world, BEGINS + second * SECOND);
+                assert!(all_carried(&world), "{network:?}, {how:?}, {second} s");
+            }
+        }
+    }
+}
+
+/// Nobody carries for ever without the API because a switch answers for others.
+#[test]
+fn a_node_that_is_cut_off_lets_go_behind_a_proxy() {
+    for network in [TALK, FILTER, PROXY] {
+        let holder = holder(1, network);
+        let plan = one_lease(1, network, vec![at(BEGINS, 60 * SECOND, Fault::Partition(1 << holder, None, true))]);
+        let mut world = World::new(&plan);
+        run_to(&mut world, BEGINS + 30 * SECOND);
+        assert!(!world.carriers(0).contains(&holder), "{network:?}");
+    }
+}
+
+#[test]
+fn an_unhealthy_holder_hands_over_though_nobody_is_heard() {
+    for network in [TALK, FILTER, PROXY, ISOLATED, Network { talk: None, ..ISOLATED }] {
+        let holder = holder(1, network);
+        let unhealthy = Fault::Own(OfElector::Unhealthy(holder));
+        let plan = one_lease(1, network, vec![at(BEGINS, 60 * SECOND, unhealthy)]);
+        let (who, silent) = after(&plan, BEGINS + 40 * SECOND);
+        assert!(who.len() == 1 && who != [holder] && silent <= SECOND, "{network:?}: {who:?}, {} ms", silent / MS);
+    }
+}
+
+/// The holder crashes, and the node that takes the Lease falls mute while its write is under way: nobody ever hears it as the holder, and
+/// nobody answers it.
+#[test]
+fn a_vip_does_not_stay_with_a_node_that_falls_mute_as_it_takes() {
+    let mut taken = 0;
+    for seed in 1..4 {
+        let holder = holder(seed, TALK);
+        for mute in (0..3).filter(|node| *node != holder) {
+            for ms in 300..400 {
+                let faults = vec![
+                    at(BEGINS, 120 * SECOND, Fault::Crash(holder)),
+                    at(BEGINS + ms * MS, 0, Fault::Mute(mute, None, Mute::Frames)),
+                ];
+                let plan = one_lease(seed, TALK, faults);
+                let mut world = World::new(&plan);
+                run_to(&mut world, BEGINS + SECOND);
+                // One that was answered once more knows no better.
+                let took = format!("cp{}: Took(Witness)", mute + 1);
+                let lines = world.log.as_ref().map(|log| log.lines.clone()).unwrap_or_default();
+                let before = lines.iter().any(|(at, line)| *line == took && *at < BEGINS + ms * MS);
+                if world.carriers(0) == [mute] && !before {
+                    taken += 1;
+                    run_to(&mut world, BEGINS + 40 * SECOND);
+                    let other = 3 - holder - mute;
+                    assert_eq!(world.carriers(0), [other], "seed {seed}, cp{} is mute after {ms} ms", mute + 1);
+                }
+            }
+        }
+    }
+    assert!(taken > 0, "no node fell mute in the moment of its take");
+}
+
+#[test]
+fn nobody_serves_where_a_mute_node_has_its_vips() {
+    for network in [TALK, FILTER, PROXY] {
+        let mute = 0;
+        let plan = sessions(1, network, vec![at(BEGINS, 0, Fault::Mute(mute, None, Mute::Frames))]);
+        assert!(!idle(&plan).contains(&mute), "it has a VIP");
+        let mut world = World::new(&plan);
+        run_to(&mut world, BEGINS + 10 * SECOND);
+        for vip in 0..6 {
+            assert!(
+                world.carriers(vip).iter().any(|node| *node != mute),
+                "{network:?}: VIP {vip} is on a mute node alone"
+            );
+        }
+    }
+}
