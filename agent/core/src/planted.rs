@@ -22,6 +22,8 @@ pub enum Bug {
     ClaimsEntitle,
     /// A third party's answer counts for a probe of another form.
     AnyForm,
+    /// A third party's IPv6 answer counts for the silence of an IPv4 VIP, and the other way round.
+    AnyFamily,
     /// An answer to a broadcast counts, whether or not the host that it names answers.
     BelievesBroadcasts,
     /// A node that took VIPs by silence keeps them though nobody answers it.

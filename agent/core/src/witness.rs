@@ -239,9 +239,13 @@ impl Witness {
         self.in_tenure |= matches!(self.target, Target::Holder(_));
     }
 
-    /// Third parties that are asked beside the holder when the next window opens.
+    /// Third parties that are asked beside the holder when the next window opens: those with an address of a VIP's family.
     pub fn set_parties(&mut self, parties: Vec<Party>) {
         self.parties = parties;
+        // Whether ARP passes says nothing about neighbour discovery, nor the other way.
+        let vips = &self.vips;
+        let near = |party: &Party| vips.iter().any(|vip| vip.is_ipv4() == party.address.is_ipv4());
+        self.parties.retain(|party| near(party) || planted!(AnyFamily));
         if self.deaf > 0 {
             // Their MAC addresses may have changed.
             self.parties.iter_mut().for_each(|party| party.mac = None);

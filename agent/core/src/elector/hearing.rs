@@ -50,10 +50,16 @@ impl Elector {
         self.advance_echo();
     }
 
+    /// Whether an answer for that address shows that this node's probes for its VIPs pass: ARP, if any VIP is of IPv4.
+    pub(super) fn is_echo(&self, address: IpAddr) -> bool {
+        address.is_ipv4() || self.vips.keys().all(IpAddr::is_ipv6)
+    }
+
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
-        let Some(party) = self.third_parties().first().copied() else { return };
+        let party = self.third_parties().into_iter().find(|party| self.is_echo(party.address));
+        let Some(party) = party else { return };
         // Limited frames are for what has to be known now.
         let asks = self.rules.frames_per_second.is_none();
         for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {

@@ -136,7 +136,7 @@ impl Elector {
             return;
         }
         let now = self.step.at.now;
-        if form.is_answer() {
+        if form.is_answer() && self.is_echo(address) {
             self.segment.echo.heard(now, address, form);
             self.is_heard();
         }

@@ -82,7 +82,7 @@ impl Elector {
     /// not heard.
     pub(super) fn third_parties(&self) -> Vec<Party> {
         let own = &self.node.participant.addresses;
-        let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a);
+        let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a) && self.is_of_vips(*a);
         let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
         let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
         peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).map(|(at, _)| *at)));
@@ -101,6 +101,12 @@ impl Elector {
         let participants = || self.lease.view().into_iter().flat_map(|view| view.notes.participants.values());
         let declared = || participants().find(|p| p.addresses.contains(&address))?.macs.first().copied();
         heard.or_else(declared)
+    }
+
+    /// Whether an address is of the family of a VIP: whether ARP passes says nothing about neighbour discovery.
+    pub(super) fn is_of_vips(&self, address: IpAddr) -> bool {
+        let vips = || self.vips.keys();
+        vips().next().is_none() || vips().any(|vip| vip.is_ipv4() == address.is_ipv4())
     }
 
     /// What [`Sender::Own`] amounts to on this interface.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::SessionVips;
 use super::record::Object;
+use super::segment::Family;
 use super::turns::{Asker, Turns};
 use super::vip::{Look, Named, Vip};
 use crate::core::{Interface, Probe};
@@ -218,8 +219,8 @@ impl SessionVips {
         if !done && look.last.is_some_and(|last| now.since(last) > self.look_apart()) {
             look.counts = None;
         }
-        let third = self.segment.third_heard.get(&(index, look.sender));
-        let heard = look.counts.zip(third).is_some_and(|(counts, at)| *at >= counts);
+        let third = self.segment.third_heard(index, vip.address, look.sender);
+        let heard = look.counts.zip(third).is_some_and(|(counts, at)| at >= counts);
         let other = sure || self.rules.frames_per_second.is_none();
         if done && !heard && other && self.look_with_other_sender(&mut look, vip.address, index) {
             vip.taking.look = Some(look);
@@ -228,7 +229,7 @@ impl SessionVips {
         if done {
             vip.taking.look = Some(look);
             self.asking.turns.ended(index, look.since, vip.address);
-            if sure && !heard && !planted!(DeafWatcher) {
+            if sure && !(heard && self.is_heard_alone(&look, index, vip.address)) && !planted!(DeafWatcher) {
                 vip.taking.look = None;
                 vip.hold_off = now + Duration::from_millis(500);
                 return Found::Nothing;
@@ -241,7 +242,8 @@ impl SessionVips {
         let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
         let room = if sure { room } else { room.min(1) };
         let turn = self.asking.looks.entry(index).or_default().turn(now);
-        let mut parties = if asks { self.third_parties(index, None, room, turn) } else { vec![] };
+        let mut parties =
+            if asks { self.third_parties(index, Family::of(vip.address), None, room, turn) } else { vec![] };
         parties.truncate(room.min(if self.is_crowded(index) { THIRD_CROWDED } else { usize::MAX }));
         if let Err(later) = self.take_turn(index, 1 + parties.len(), Asker::Look(look.since, vip.address)) {
             look.next = later;
@@ -260,6 +262,13 @@ impl SessionVips {
             self.asking.looks.entry(index).or_default().asked(now);
             self.segment.asked(now, index, sender);
         }
+        // One of them is asked alone as well: a network answers broadcasts for hosts that are out of reach.
+        let alone = parties.iter().find(|party| sure && !limited && party.mac.is_some());
+        let alone =
+            alone.map(|p| Probe { interface: index, address: p.address, to: p.mac, sender: self.own_sender(index) });
+        look.alone |= alone.is_some();
+        vip.taking.look = Some(look);
+        self.batch.probes.extend(alone);
         let addresses = [vip.address].into_iter().chain(parties.into_iter().map(|party| party.address));
         for address in addresses {
             let ask = Probe { interface: index, address, to: None, sender };
@@ -268,6 +277,14 @@ impl SessionVips {
             }
         }
         Found::Nothing
+    }
+
+    /// Whether a third party that was asked alone since the look's first probe has answered. Where an answer to a broadcast would look
+    /// the same, that one has to do.
+    fn is_heard_alone(&self, look: &Look, index: u32, vip: IpAddr) -> bool {
+        let own = self.own_sender(index);
+        let heard = self.segment.third_heard(index, vip, own);
+        !look.alone || own == look.sender || look.counts.zip(heard).is_some_and(|(counts, at)| at >= counts)
     }
 
     /// Who has the VIP, by what was heard since the look began. An answer to a broadcast names a host, which is asked alone: a network
@@ -290,7 +307,7 @@ impl SessionVips {
         if tries > 0 && now < look.next {
             return None;
         }
-        let heard = self.segment.third_heard.get(&(index, self.own_sender(index))).is_some_and(|at| *at >= since);
+        let heard = self.segment.third_heard(index, vip.address, self.own_sender(index)).is_some_and(|at| at >= since);
         if tries > 0 && !heard {
             // Nothing shows that the host would be heard.
             return Some(found);
@@ -300,7 +317,7 @@ impl SessionVips {
             return None;
         }
         // A frame may get lost: the host is asked as often as makes silence.
-        let parties = self.third_parties(index, None, THIRD, 0);
+        let parties = self.third_parties(index, Family::of(vip.address), None, THIRD, 0);
         let party = parties.into_iter().find(|party| party.mac.is_some_and(|one| one != mac));
         let Some(party) = party.filter(|_| self.take_turn(index, 2, Asker::Peers).is_ok()) else {
             return Some(found);
@@ -340,12 +357,20 @@ impl SessionVips {
 
     /// Third parties to ask on one interface: all gateways, and a few nodes with a session. Under a limit of frames, no more than
     /// there is `room` for. Each `turn` asks other ones.
-    pub(super) fn third_parties(&self, index: u32, but: Option<&str>, room: usize, turn: usize) -> Vec<Party> {
-        let peers = self.peers_on(index, but);
+    pub(super) fn third_parties(
+        &self,
+        index: u32,
+        of: Family,
+        but: Option<&str>,
+        room: usize,
+        turn: usize,
+    ) -> Vec<Party> {
+        let peers = self.peers_on(index, of, but);
         let gateways = self.node.interfaces.iter().find(|i| i.index == index).map(|i| i.gateways.clone());
         let macs = &self.segment.macs;
         let gateway = |address| Party { address, mac: macs.get(&address).copied() };
-        let gateways: Vec<Party> = gateways.unwrap_or_default().into_iter().map(gateway).collect();
+        let gateways = gateways.unwrap_or_default().into_iter().filter(|address| Family::of(*address) == of);
+        let gateways: Vec<Party> = gateways.map(gateway).collect();
         if self.rules.frames_per_second.is_some() {
             return by_turns(&gateways, &peers, room.min(THIRD_LIMITED), turn);
         }
@@ -362,9 +387,9 @@ impl SessionVips {
         match self.rules.most_probes().zip(self.rules.probes_each()) {
             Some((most, each)) if each > 1 => {
                 let room = each.min(most - each).clamp(1, THIRD_LIMITED);
-                a_few(&self.peers_on(index, None), room, turn)
+                a_few(&self.peers_on(index, self.family_on(index), None), room, turn)
             }
-            _ => self.third_parties(index, None, 1, turn),
+            _ => self.third_parties(index, self.family_on(index), None, 1, turn),
         }
     }
 
@@ -377,10 +402,10 @@ impl SessionVips {
     }
 
     /// The addresses of other nodes with a session on one interface.
-    fn peers_on(&self, index: u32, but: Option<&str>) -> Vec<Party> {
+    fn peers_on(&self, index: u32, of: Family, but: Option<&str>) -> Vec<Party> {
         let macs = &self.segment.macs;
         let party = |link: &Link| {
-            let address = *link.addresses.first()?;
+            let address = *link.addresses.iter().find(|address| Family::of(**address) == of)?;
             Some(Party { address, mac: macs.get(&address).or_else(|| link.macs.first()).copied() })
         };
         self.links_on(index, but).filter_map(party).collect()
@@ -388,7 +413,15 @@ impl SessionVips {
 
     /// The other node that answered from that MAC address last.
     pub(super) fn party_at(&self, index: u32, mac: Mac) -> Option<Party> {
-        self.peers_on(index, None).into_iter().find(|party| party.mac == Some(mac))
+        let of = self.family_on(index);
+        self.peers_on(index, of, None).into_iter().find(|party| party.mac == Some(mac))
+    }
+
+    /// The family in which other hosts on an interface are asked whether they are there: ARP where the interface has an IPv4 address.
+    pub(super) fn family_on(&self, index: u32) -> Family {
+        let own = self.node.interfaces.iter().find(|i| i.index == index);
+        let is_ipv6 = own.is_some_and(|own| own.link.addresses.iter().all(IpAddr::is_ipv6));
+        if is_ipv6 { Family::V6 } else { Family::V4 }
     }
 
     /// What [`Sender::Own`] amounts to on an interface.

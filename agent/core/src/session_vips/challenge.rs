@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::hold::{Basis, Challenge};
 use super::record_state::RecordState;
+use super::segment::Family;
 use super::vip::Vip;
 use super::{Report, SessionVips};
 use crate::action::Why;
@@ -43,6 +44,9 @@ impl SessionVips {
             }
             if (gateway || peer) && answers {
                 self.segment.third_party_answered(self.step.at.now, index, address, (mac, form));
+                if Family::of(address) == self.family_on(index) {
+                    self.segment.echoed(self.step.at.now, index, address, form);
+                }
             }
             return;
         };

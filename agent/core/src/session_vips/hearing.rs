@@ -71,7 +71,9 @@ impl SessionVips {
         let asks = self.rules.frames_per_second.is_none();
         let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
         for index in up.collect::<Vec<_>>() {
-            let Some(party) = self.third_parties(index, None, 1, 0).first().copied() else { continue };
+            let Some(party) = self.third_parties(index, self.family_on(index), None, 1, 0).first().copied() else {
+                continue;
+            };
             let echo = self.segment.echo.entry(index).or_default().0;
             for sender in echo.due(now).filter(|_| asks) {
                 self.segment.asked(now, index, sender);

@@ -7,6 +7,7 @@ use crate::echo::{self, Echo};
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::Peers;
+use crate::planted::planted;
 use crate::time::Time;
 use crate::witness::Looks;
 
@@ -15,8 +16,9 @@ use crate::witness::Looks;
 pub(super) struct Segment {
     /// When a VIP was last defended against that host, by an answer of the API. The host's other claims wait for one another.
     pub(super) defended: BTreeMap<Mac, Time>,
-    /// When a gateway or a peer last answered on an interface for its own address, by the sender of the probe: third parties.
-    pub(super) third_heard: BTreeMap<(u32, Sender), Time>,
+    /// When a gateway or a peer last answered on an interface for its own address, by its family and the sender of the probe: third
+    /// parties.
+    third_heard: BTreeMap<(u32, Family, Sender), Time>,
     /// The MAC addresses that gateways and peers answered from last.
     pub(super) macs: BTreeMap<IpAddr, Mac>,
     /// Whether probes are answered at all, by interface; and what of that was reported.
@@ -28,15 +30,38 @@ pub(super) struct Segment {
     pub(super) deaf: Option<Time>,
 }
 
+/// The family of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(super) fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() || planted!(AnyFamily) { Self::V4 } else { Self::V6 }
+    }
+}
+
 impl Segment {
     /// A gateway or a peer answered for its own address.
     pub(super) fn third_party_answered(&mut self, now: Time, index: u32, address: IpAddr, (mac, form): (Mac, Form)) {
         for sender in [Sender::Unspecified, Sender::Own] {
             if form.answers(address, sender) {
-                self.third_heard.insert((index, sender), now);
+                self.third_heard.insert((index, Family::of(address), sender), now);
             }
         }
         self.macs.insert(address, mac);
+    }
+
+    /// When a third party last answered a probe with that sender on an interface, by an address of the VIP's family: whether ARP passes
+    /// says nothing about neighbour discovery.
+    pub(super) fn third_heard(&self, index: u32, vip: IpAddr, sender: Sender) -> Option<Time> {
+        self.third_heard.get(&(index, Family::of(vip), sender)).copied()
+    }
+
+    /// The answer of a third party shows that probes pass.
+    pub(super) fn echoed(&mut self, now: Time, index: u32, address: IpAddr, form: Form) {
         self.echo.entry(index).or_default().0.heard(now, address, form);
     }
 

@@ -118,6 +118,8 @@ pub(super) struct Look {
     pub(super) sender: Sender,
     pub(super) both: bool,
     pub(super) looks: Looks,
+    /// A third party was asked alone.
+    pub(super) alone: bool,
     /// The host that an answer named.
     pub(super) named: Option<Named>,
 }
@@ -134,7 +136,18 @@ pub(super) enum Named {
 impl Look {
     pub(super) fn new(now: Time, looks: Looks) -> Self {
         let sender = looks.first;
-        Self { since: now, sent: 0, next: now, last: None, counts: None, sender, both: false, looks, named: None }
+        Self {
+            since: now,
+            sent: 0,
+            next: now,
+            last: None,
+            counts: None,
+            sender,
+            both: false,
+            looks,
+            alone: false,
+            named: None,
+        }
     }
 }
 

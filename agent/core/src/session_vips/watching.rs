@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::SessionVips;
+use super::segment::Family;
 use crate::core::Probe;
 use crate::evidence::Form;
 use crate::mac::Mac;
@@ -245,7 +246,9 @@ impl SessionVips {
         let leaving = self.sessions.get(node).is_some_and(|p| p.view.is_leaving());
         let same = view.address.filter(|vip| view.vip && view.witness.is_verifying() && self.stands(node, view, *vip));
         let vip = if leaving { None } else { same.or_else(|| self.next_vip(node, view)) };
-        let own = view.link.addresses.first().copied();
+        // Its own address of the VIP's family, if it has one.
+        let near = |address: &&IpAddr| vip.is_none_or(|vip| Family::of(vip) == Family::of(**address));
+        let own = view.link.addresses.iter().find(near).copied();
         if view.address != vip.or(own) {
             view.witness.forget_named();
         }
@@ -258,7 +261,8 @@ impl SessionVips {
             return;
         }
         let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
-        let mut parties = self.third_parties(view.index, Some(node), room, view.turn);
+        let of = view.address.map_or_else(|| self.family_on(view.index), Family::of);
+        let mut parties = self.third_parties(view.index, of, Some(node), room, view.turn);
         if view.vip {
             // The node's own address tells whether the segment works, and whether the node is still there. Another party is asked
             // first: under a limit of few frames there is room for one only.

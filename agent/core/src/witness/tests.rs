@@ -322,3 +322,17 @@ fn an_answer_to_a_probe_with_another_sender_is_not_the_holders() {
     }
     assert!(!witness.is_silent());
 }
+
+#[test]
+fn neighbour_discovery_says_nothing_about_arp() {
+    const ROUTER6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    for t in (1_000..3_000).step_by(100) {
+        witness.end_window(ms(t));
+        witness.set_parties(vec![Party { address: ROUTER6, mac: Some(ROUTER) }]);
+        witness.tick(ms(t));
+        witness.heard(ms(t + 1), ROUTER6, ROUTER, Form::Answer(Sender::Own));
+        assert!(!witness.is_silent(), "at {t} ms");
+    }
+}
