@@ -72,6 +72,8 @@ read_by_name! {
         PREFERRED_NODES => preferred_nodes: String,
         /// On a Service: its `IPAddress` objects, `NAMESPACE/NAME=ADDRESS`; the allocator's.
         services::RECORD => ip_addresses: String,
+        /// On a Service: the `IPAddress` objects that it moves to or from; the allocator's.
+        services::MOVING => moving_addresses: String,
         /// On a Service: the interface, or `auto`; kube-vip's.
         services::INTERFACE => service_interface: String,
         /// On a Service: its addresses, with commas; kube-vip's.
@@ -231,14 +233,11 @@ impl Service {
         self.spec.external_traffic_policy == "Local"
     }
 
-    /// The `IPAddress` objects that it says it has. What cannot be read is left out: the allocator writes it anew.
+    /// The `IPAddress` objects that are advertised for it: those that the allocator says it has, or moves to.
     pub fn addresses(&self) -> impl Iterator<Item = (Key, IpAddr)> + '_ {
-        let lines = self.metadata.annotations.ip_addresses.iter().flat_map(|text| text.split(','));
-        lines.filter_map(|line| {
-            let (key, ip) = line.trim().split_once('=')?;
-            let (namespace, name) = key.split_once('/')?;
-            Some((Key { namespace: namespace.into(), name: name.into() }, ip.parse::<IpAddr>().ok()?.to_canonical()))
-        })
+        let notes = &self.metadata.annotations;
+        let lines = mooring_names::record::named(notes.ip_addresses.as_deref(), notes.moving_addresses.as_deref());
+        lines.map(|line| (Key { namespace: line.namespace.into(), name: line.name.into() }, line.address))
     }
 }
 

@@ -56,6 +56,12 @@ crate::mark::marks! {
         on: "Service", value: "`NAMESPACE/NAME=ADDRESS`, comma separated", "allocator" => "allocator, agents"
     }
 
+    /// The `IPAddress` objects that the Service moves to, and those that it leaves while its status still shows them. Agents
+    /// advertise them too: a Service has its next address before it loses the old one.
+    Annotation MOVING = "mooring.dev/moving-ip-addresses" {
+        on: "Service that gets another address", value: "`NAMESPACE/NAME=ADDRESS`, comma separated", "allocator" => "allocator, agents"
+    }
+
     /// Which of the Service's addresses somebody asked for.
     Annotation REQUESTED = "mooring.dev/requested-addresses" {
         on: "Service", value: "addresses", "allocator" => "allocator"

@@ -17,6 +17,7 @@ use crate::machine::testing::{self, StoredClaim};
 use crate::machine::{Action, Done, Event, Failure, Kind, Machine, Report, Settings, Write};
 use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
 use crate::reason::Condition;
+use crate::record;
 use crate::words;
 
 /// Events by queue, with their number.
@@ -519,10 +520,23 @@ impl World {
         changed
     }
 
-    /// A node takes one address; whether there was one.
+    /// A node takes one address that a Service names; whether there was one.
     pub(super) fn advertise(&mut self, key: &Key) -> bool {
-        let bound = self.claims.get(key).is_some_and(|claim| claim.bound.is_some());
-        let Some(address) = self.addresses.get_mut(key).filter(|address| bound && address.holder.is_none()) else {
+        let Some(ip) = self.addresses.get(key).filter(|address| address.holder.is_none()).and_then(|a| a.address) else {
+            return false;
+        };
+        // As the agents' catalog finds the Services that have an address.
+        let named = |service: &Service| record::named(&service.notes).contains(&(key.clone(), ip));
+        let mut users = self.services.values().filter(|service| service.load_balancer && !service.deleting);
+        if !users.any(named) {
+            return false;
+        }
+        self.hold(key)
+    }
+
+    /// A node has an address, whoever names it: people may label any address to be advertised.
+    pub(super) fn hold(&mut self, key: &Key) -> bool {
+        let Some(address) = self.addresses.get_mut(key).filter(|address| address.holder.is_none()) else {
             return false;
         };
         address.holder = Some("node-a".into());
@@ -898,6 +912,7 @@ const ALL: &[&str] = &[
     words::VIP_HOST,
     words::INTERFACE,
     words::RECORD,
+    words::MOVING,
     words::REQUESTED,
     words::GIVEN_INTERFACE,
     words::REALLOCATE,
