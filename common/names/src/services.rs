@@ -21,6 +21,12 @@ crate::mark::marks! {
         on: "Service", value: "a node's name", "allocator; agents with kube-vip's placements" => "people, kube-vip, agents"
     }
 
+    /// Which addresses of the Service's status come from what it asks for, and were carried: agents take them out when the
+    /// Service asks for others. An address that another controller wrote is not among them.
+    Annotation TOLD = "mooring.dev/status-addresses" {
+        on: "Service without an allocator of Mooring", value: "addresses, comma separated", "agents with kube-vip's placements" => "agents with kube-vip's placements"
+    }
+
     /// Leave the Service alone.
     Annotation IGNORE = "kube-vip.io/ignore" {
         on: "Service", value: "`true`", "people" => "allocator; agents with kube-vip's placements"

@@ -206,13 +206,7 @@ impl Machine {
         Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
     }
 
-    fn condition(
-        &self,
-        service: &Service,
-        wanted: &Wanted,
-        lines: &[Line],
-        troubles: &[Trouble],
-    ) -> (Condition, bool) {
+    fn condition(&self, service: &Service, wanted: &Wanted, lines: &[Line], troubles: &[Trouble]) -> (Condition, bool) {
         let has = lines.iter().map(|line| line.ip.to_string()).collect::<Vec<_>>().join(",");
         // One family is enough for a Service that only prefers both.
         let does_without = |trouble: &&Trouble| !wanted.all && !lines.is_empty() && trouble.reason.lacks();

@@ -141,7 +141,8 @@ impl Machine {
             return self.service_write(service, Write::RemoveCleanup);
         }
         let untouched = crate::request::untouched(service);
-        let annotations = [words::RECORD, words::MOVING, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
+        let annotations =
+            [words::RECORD, words::MOVING, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
         let given = notes.interface.is_some() && notes.interface == notes.given_interface;
         let annotations = annotations
             .chain(untouched.then_some(words::ADDRESSES))

@@ -393,7 +393,9 @@ impl World {
     pub(super) fn endpoints(&mut self, key: &Key, nodes: &[&str]) {
         let nodes: BTreeSet<Arc<str>> = nodes.iter().map(|&node| node.into()).collect();
         self.endpoints.insert(key.clone(), nodes.clone());
-        self.push(Event::Endpoints(key.clone(), nodes));
+        if self.lists_endpoints {
+            self.push(Event::Endpoints(key.clone(), nodes));
+        }
     }
 
     /// From now on all endpoints are told of.
@@ -522,13 +524,19 @@ impl World {
 
     /// A node takes one address that a Service names; whether there was one.
     pub(super) fn advertise(&mut self, key: &Key) -> bool {
-        let Some(ip) = self.addresses.get(key).filter(|address| address.holder.is_none()).and_then(|a| a.address) else {
+        let free = |address: &&Address| address.holder.is_none() && address.conflict.is_none();
+        let Some(ip) = self.addresses.get(key).filter(free).and_then(|address| address.address) else {
             return false;
         };
         // As the agents' catalog finds the Services that have an address.
         let named = |service: &Service| record::named(&service.notes).contains(&(key.clone(), ip));
-        let mut users = self.services.values().filter(|service| service.load_balancer && !service.deleting);
-        if !users.any(named) {
+        let served = self.services.values().filter(|service| service.load_balancer && !service.deleting);
+        let users: Vec<&Service> = served.filter(|service| named(service)).collect();
+        // A node needs an endpoint of each that is `Local`.
+        let local = users.iter().filter(|service| service.local);
+        let nodes = local.map(|service| self.endpoints.get(&service.key).cloned().unwrap_or_default());
+        let common = nodes.reduce(|all, of_one| all.intersection(&of_one).cloned().collect());
+        if users.is_empty() || common.is_some_and(|nodes| nodes.is_empty()) {
             return false;
         }
         self.hold(key)
@@ -545,6 +553,15 @@ impl World {
         let address = Arc::new(address.clone());
         self.push(Event::Address(address));
         true
+    }
+
+    /// An agent has heard that somebody else has the address, which was asked for.
+    pub(super) fn heard(&mut self, key: &Key, whose: &str) {
+        let version = self.fresh();
+        let Some(address) = self.addresses.get_mut(key) else { return };
+        (address.conflict, address.version) = (Some(whose.into()), version);
+        let address = Arc::new(address.clone());
+        self.push(Event::Address(address));
     }
 
     /// Another host has the address: the claim gets another, unless it asked.
@@ -813,14 +830,7 @@ impl World {
                 self.swap();
                 swapped = !swapped;
             }
-            if let Some(event) = self.pop() {
-                self.deliver(event);
-            } else if self.make_list(0) {
-                // The next round delivers the list.
-            } else if let Some((id, write)) = self.todo.pop_front() {
-                let result = self.execute(&write);
-                self.push(Event::Answer { id, result });
-            } else if !self.others_go_on() {
+            if !self.go_on() {
                 if swapped {
                     self.swap();
                 }
@@ -828,6 +838,26 @@ impl World {
             }
         }
         panic!("it never ends: {:?}", self.todo);
+    }
+
+    /// The next thing happens; whether there was any.
+    pub(super) fn go_on(&mut self) -> bool {
+        if let Some(event) = self.pop() {
+            self.deliver(event);
+        } else if self.make_list(0) {
+            // The next round delivers the list.
+        } else if let Some((id, write)) = self.todo.pop_front() {
+            let result = self.execute(&write);
+            self.push(Event::Answer { id, result });
+        } else {
+            return self.others_go_on();
+        }
+        true
+    }
+
+    /// Whether an allocator that led before may still write.
+    pub(super) fn is_haunted(&self) -> bool {
+        self.haunted
     }
 
     /// The allocator waits for others.
