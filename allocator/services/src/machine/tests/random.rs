@@ -321,8 +321,10 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         let claims = world.claims_of(key);
         for family in BOTH {
             let own: Vec<_> = claims.iter().filter(|claim| claim.family == family).collect();
-            // A second one only as long as it is refused what it wants instead of the first.
-            let waits = own.iter().any(|claim| claim.bound.is_none());
+            // A second one only as long as it is refused what it wants instead of the first, or lacks a family that it requires:
+            // then it names no address.
+            let lacks = service.policy == FamilyPolicy::RequireDualStack && service.notes.record.is_none();
+            let waits = lacks || own.iter().any(|claim| claim.bound.is_none());
             assert!(own.len() <= 1 + usize::from(waits), "{key}: {own:?}");
         }
         let lines = record::read(service.notes.record.as_deref());
