@@ -35,7 +35,8 @@ impl Machine {
             slot.moves[at] = None;
             return;
         };
-        let (_, since) = slot.moves[at].take().filter(|(claim, _)| *claim == next).unwrap_or((next.clone(), now));
+        let (_, since) =
+            slot.moves[at].take().filter(|(claim, _)| *claim == next).unwrap_or_else(|| (next.clone(), now));
         slot.moves[at] = Some((next.clone(), since));
         let late = since + ADVERTISED_WITHIN <= now;
         let has = current.as_ref().and_then(|claim| self.address_of(claim));
@@ -67,7 +68,8 @@ impl Machine {
     /// The address that a Service moves to, once the Service may name it.
     fn next_address(&self, service: &Service, next: &Key) -> Option<(&Address, IpAddr)> {
         let member = (service.key.clone(), service.uid.clone());
-        let address = self.claims.get(next).filter(|slot| slot.belongs_to(&member)).and(self.address_of(next))?;
+        let address =
+            self.address_of(next).filter(|_| self.claims.get(next).is_some_and(|slot| slot.belongs_to(&member)))?;
         Some((address, address.address?))
     }
 

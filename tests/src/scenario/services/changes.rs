@@ -92,7 +92,7 @@ impl Both {
     }
 
     fn agents(&self) -> Result<Vec<Process>> {
-        self.rig.nodes.iter().map(|name| self.rig.lab().process(name, AGENT)).collect()
+        self.rig.nodes.iter().map(|name| Ok(self.rig.lab().process(name, AGENT)?)).collect()
     }
 
     async fn make(&self, name: &str, port: u16, annotations: Value) -> Result<()> {

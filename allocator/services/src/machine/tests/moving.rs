@@ -190,7 +190,8 @@ fn each_family_moves_by_itself() {
 
 #[test]
 fn whatever_asks_for_another_address() {
-    let changes: [(&str, fn(&mut Service)); 4] = [
+    type Edit = fn(&mut Service);
+    let changes: [(&str, Edit); 4] = [
         ("10.0.0.5", |service| service.notes.addresses = Some("10.0.0.5".into())),
         ("10.0.0.6", |service| service.load_balancer_ip = Some("10.0.0.6".into())),
         ("10.9.0.1", |service| service.notes.pool = Some("p".into())),
