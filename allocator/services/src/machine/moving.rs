@@ -40,9 +40,11 @@ impl Machine {
         slot.moves[at] = Some((next.clone(), since));
         let late = since + ADVERTISED_WITHIN <= now;
         let has = current.as_ref().and_then(|claim| self.address_of(claim));
-        let ready = self.next_address(service, &next).is_some_and(|(address, _)| {
+        let ready = self.next_address(service, &next).is_some_and(|(address, ip)| {
+            // Agents that see no `IPAddress` objects write the status instead.
+            let advertised = address.holder.is_some() || shows(service, ip);
             let serves = has.and_then(|has| has.address).is_some_and(|ip| shows(service, ip));
-            address.holder.is_some() || !serves || (late && self.has_no_endpoint(service))
+            advertised || !serves || (late && self.has_no_endpoint(service))
         });
         if !ready && has.is_some() {
             self.wait(&service.key, Topic::Claim(next));

@@ -132,6 +132,20 @@ impl Both {
         }
     }
 
+    /// Waits until the allocator has taken back all that it wrote.
+    async fn bare(&self, name: &str) -> Result<()> {
+        let deadline = now() + SOON;
+        loop {
+            let service = self.get(name).await?;
+            let notes = ["mooring.dev/ip-addresses", "mooring.dev/moving-ip-addresses", ADDRESSES];
+            if notes.iter().all(|key| annotation(&service, key).is_none()) && said(&service).is_none() {
+                return Ok(());
+            }
+            ensure!(now() < deadline, "it keeps what was written: {service}; {}", self.logs());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until no node has the address.
     async fn gone(&self, address: IpAddr) -> Result<()> {
         let deadline = now() + SOON;
@@ -176,10 +190,11 @@ async fn followed(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     programs_away(&mut both).await?;
     with_another(&mut both).await?;
 
-    // It becomes another Service's type, comes back, is deleted and made again.
+    // It is no load balancer for a while; then it is deleted in the middle of a change, and made again.
     let has = vip(2);
     both.edit("web", json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}})).await?;
     both.gone(has).await?;
+    both.bare("web").await?;
     let back = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false}});
     both.edit("web", back).await?;
     both.shows("web", &[vip(0)]).await?;

@@ -5,7 +5,7 @@ use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{BOTH, World, ip};
 use crate::machine::testing::{pool, service};
-use crate::objects::{FamilyPolicy, Service};
+use crate::objects::{FamilyPolicy, Ingress, Service};
 use crate::record;
 
 /// With a Service that has 10.0.0.1 and asks for nothing.
@@ -74,6 +74,17 @@ fn without_agents_it_keeps_what_it_has_and_says_so_and_moves_when_they_are_back(
     world.run();
     assert_eq!((&*world.shows(&web), &*named(&world, &web)), ("10.0.0.5", "10.0.0.5"));
     assert_eq!((world.claims.len(), world.condition(&web).1.as_str()), (1, "10.0.0.5"));
+}
+
+#[test]
+fn agents_that_see_no_addresses_say_in_the_status_that_they_have_the_next() {
+    let (mut world, web) = served(|_| {});
+    world.agents = false;
+    asks(&mut world, &web, "10.0.0.5");
+    world.run();
+    world.edit(&web, |service| service.ingress.push(Ingress { ip: ip("10.0.0.5"), vip: false }));
+    world.run();
+    assert_eq!((&*world.shows(&web), &*named(&world, &web), world.claims.len()), ("10.0.0.5", "10.0.0.5", 1));
 }
 
 #[test]
