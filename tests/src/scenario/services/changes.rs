@@ -132,6 +132,19 @@ impl Both {
         }
     }
 
+    /// Waits until its status shows an address.
+    async fn served(&self, name: &str) -> Result<IpAddr> {
+        let deadline = now() + SOON;
+        loop {
+            let service = self.get(name).await?;
+            if let Some(ip) = ingress(&service).first() {
+                return Ok(ip.parse()?);
+            }
+            ensure!(now() < deadline, "{name} stays pending: {service}; {}", self.logs());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until the allocator has taken back all that it wrote.
     async fn bare(&self, name: &str) -> Result<()> {
         let deadline = now() + SOON;
@@ -203,9 +216,11 @@ async fn followed(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     for address in [vip(0), vip(3)] {
         both.gone(address).await?;
     }
+    // The addresses from before may still be on their way back to the pool.
     both.make("web", echo::PORT, json!({})).await?;
-    both.shows("web", &[vip(0)]).await?;
-    both.rig.settled(vip(0)).await?;
+    let has = both.served("web").await?;
+    both.rig.settled(has).await?;
+    both.shows("web", &[has]).await?;
     ctx.note(&format!("the slowest change took {} ms", both.slowest.as_millis()));
     both.allocator.stop().await
 }

@@ -343,7 +343,7 @@ async fn asks_for_another(rig: &WorkerRig) -> Result<()> {
     for asked in [Some(vip(2).to_string()), None] {
         let change = json!({"metadata": {"annotations": {"kube-vip.io/loadbalancerIPs": asked}}});
         rig.server.merge(path, &change).await?;
-        let wanted = ["192.0.2.9".to_owned(), vip(2).to_string()];
+        let wanted = [vip(2).to_string(), "192.0.2.9".to_owned()];
         let deadline = now() + SOON;
         loop {
             let service = rig.server.get(path).await?;
