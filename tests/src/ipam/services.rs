@@ -288,23 +288,24 @@ impl Scope<'_> {
         let mut done = BTreeSet::new();
         loop {
             let found = self.rig.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
-                let named: BTreeSet<(&str, &str, IpAddr)> = state.all(SERVICE, "").flat_map(named).collect();
-                let free: Vec<(String, String, String)> = state
+                let free: Vec<&Value> = state
                     .all(ADDRESS, "")
                     .filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some())
                     .filter(|one| annotation(one, "mooring.dev/holder").is_none())
                     .filter(|one| one["metadata"].get("deletionTimestamp").is_none())
                     .filter(|one| !done.contains(&one["metadata"]["uid"].to_string()))
-                    .filter(|one| {
-                        let ns = one["metadata"]["namespace"].as_str().unwrap_or_default();
-                        let ip = one["spec"]["address"].as_str().and_then(|ip| ip.parse().ok());
-                        ip.is_some_and(|ip| named.contains(&(ns, name(one), ip)))
-                    })
-                    .map(|one| {
-                        let ns = one["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-                        (ns, name(one).to_owned(), one["metadata"]["uid"].to_string())
-                    })
                     .collect();
+                if free.is_empty() {
+                    return None;
+                }
+                let named: BTreeSet<(&str, &str, IpAddr)> = state.all(SERVICE, "").flat_map(named).collect();
+                let place = |one: &Value| {
+                    let ns = one["metadata"]["namespace"].as_str().unwrap_or_default();
+                    let ip = one["spec"]["address"].as_str()?.parse().ok()?;
+                    let uid = one["metadata"]["uid"].to_string();
+                    named.contains(&(ns, name(one), ip)).then(|| (ns.to_owned(), name(one).to_owned(), uid))
+                };
+                let free: Vec<(String, String, String)> = free.into_iter().filter_map(place).collect();
                 (!free.is_empty()).then_some(free)
             });
             let found = found.await?;
