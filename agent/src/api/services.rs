@@ -127,7 +127,7 @@ mod tests {
 
     fn shown(service: &Value) -> Vec<&str> {
         let all = service["status"]["loadBalancer"]["ingress"].as_array().unwrap();
-        all.iter().filter_map(|one| one["ip"].as_str().or(one["hostname"].as_str())).collect()
+        all.iter().filter_map(|one| one["ip"].as_str().or_else(|| one["hostname"].as_str())).collect()
     }
 
     fn service(ingress: &Value) -> Value {
