@@ -33,7 +33,7 @@ pub fn tell_remarks(catalog: &mut Catalog, events: &Events) {
             name: remark.service.name.clone(),
             uid: remark.uid.clone(),
         };
-        let (reason, note) = ("AnnotationNotHonoured", remark.text.clone());
+        let (reason, note) = (remark.reason, remark.text.clone());
         if !events.send(EventNote { regarding, severity: Severity::Warning, reason, action: "Serve", note }) {
             return;
         }

@@ -72,6 +72,10 @@ read_by_name! {
         PREFERRED_NODES => preferred_nodes: String,
         /// On a Service: its `IPAddress` objects, `NAMESPACE/NAME=ADDRESS`; the allocator's.
         services::RECORD => ip_addresses: String,
+        /// On a Service: which addresses of its status agents put there; agents with kube-vip's placements.
+        services::TOLD => status_addresses: String,
+        /// On a Service: the `IPAddress` objects that it moves to or from; the allocator's.
+        services::MOVING => moving_addresses: String,
         /// On a Service: the interface, or `auto`; kube-vip's.
         services::INTERFACE => service_interface: String,
         /// On a Service: its addresses, with commas; kube-vip's.
@@ -231,36 +235,65 @@ impl Service {
         self.spec.external_traffic_policy == "Local"
     }
 
-    /// The `IPAddress` objects that it says it has. What cannot be read is left out: the allocator writes it anew.
+    /// The `IPAddress` objects that are advertised for it: those that the allocator says it has, or moves to.
     pub fn addresses(&self) -> impl Iterator<Item = (Key, IpAddr)> + '_ {
-        let lines = self.metadata.annotations.ip_addresses.iter().flat_map(|text| text.split(','));
-        lines.filter_map(|line| {
-            let (key, ip) = line.trim().split_once('=')?;
-            let (namespace, name) = key.split_once('/')?;
-            Some((Key { namespace: namespace.into(), name: name.into() }, ip.parse::<IpAddr>().ok()?.to_canonical()))
-        })
+        let notes = &self.metadata.annotations;
+        let lines = mooring_names::record::named(notes.ip_addresses.as_deref(), notes.moving_addresses.as_deref());
+        lines.map(|line| (Key { namespace: line.namespace.into(), name: line.name.into() }, line.address))
     }
 }
 
 impl Service {
     /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
-    /// `spec.loadBalancerIP` wins in its family. A Service that kube-vip is to ignore has none. Invalid addresses are
-    /// left out.
+    /// `spec.loadBalancerIP` wins in its family. While an allocator moves it to another address, both count. A Service that
+    /// kube-vip is to ignore has none. Invalid addresses are left out.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
         if !self.is_served() || self.is_ignored() {
             return BTreeSet::new();
         }
-        // All zeroes: kube-vip asks DHCP for an address.
-        let read = |text: &str| text.trim().parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
-        let usable = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast();
-        if let Some(text) = self.metadata.annotations.load_balancer_ips.as_deref().filter(|text| !text.is_empty()) {
-            return text.split(',').filter_map(read).filter(usable).collect();
+        let notes = &self.metadata.annotations;
+        let mut all = self.asked();
+        if notes.ip_addresses.is_some() {
+            // The allocator knows better than the status.
+            let record = mooring_names::record::read(notes.ip_addresses.as_deref());
+            all.extend(record.map(|line| line.address).filter(|_| !self.has_annotation()));
+        } else if !self.has_annotation() {
+            let asked: Vec<IpAddr> = all.iter().copied().collect();
+            let told = self.told();
+            // Beside the field, what agents have put into the status is from an earlier request.
+            let counts = |ip: &IpAddr| {
+                asked.iter().all(|asked| asked.is_ipv4() != ip.is_ipv4()) && (asked.is_empty() || !told.contains(ip))
+            };
+            all.extend(self.shown().filter(is_usable).filter(counts));
         }
-        let asked = self.spec.load_balancer_ip.as_deref().and_then(read);
-        let shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read));
-        let shown = shown.filter(|ip| asked.is_none_or(|asked| asked.is_ipv4() != ip.is_ipv4()));
-        shown.chain(asked).filter(usable).collect()
+        all.extend(mooring_names::record::read(notes.moving_addresses.as_deref()).map(|line| line.address));
+        all
+    }
+
+    /// The addresses that people, or a cloud provider, ask for: in kube-vip's annotation, else in `spec.loadBalancerIP`.
+    #[must_use]
+    pub fn asked(&self) -> BTreeSet<IpAddr> {
+        let annotation = self.metadata.annotations.load_balancer_ips.as_deref();
+        let text = annotation.filter(|_| self.has_annotation()).or(self.spec.load_balancer_ip.as_deref());
+        text.into_iter().flat_map(|text| text.split(',')).filter_map(read).filter(is_usable).collect()
+    }
+
+    /// Whether kube-vip's annotation says anything: then nothing else counts.
+    fn has_annotation(&self) -> bool {
+        self.metadata.annotations.load_balancer_ips.as_deref().is_some_and(|text| !text.is_empty())
+    }
+
+    /// The addresses in its status that it asked for, and that agents had: they leave the status with the request.
+    #[must_use]
+    pub fn told(&self) -> BTreeSet<IpAddr> {
+        let text = self.metadata.annotations.status_addresses.as_deref();
+        text.into_iter().flat_map(|text| text.split(',')).filter_map(read).collect()
+    }
+
+    /// The addresses in its status.
+    pub fn shown(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read))
     }
 
     /// The parts of kube-vip's annotation that [`Service::stated`] leaves out.
@@ -280,13 +313,6 @@ impl Service {
         self.spec.load_balancer_class.as_deref()
     }
 
-    /// Whether its status shows the address.
-    #[must_use]
-    pub fn shows(&self, address: IpAddr) -> bool {
-        let mut shown = self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref()?.parse().ok());
-        shown.any(|ip: IpAddr| ip.to_canonical() == address)
-    }
-
     /// The Lease that places it where each Service has one: namespace and name.
     #[must_use]
     pub fn lease(&self) -> (String, String) {
@@ -299,6 +325,15 @@ impl Service {
             None => (meta.namespace.clone(), name),
         }
     }
+}
+
+fn read(text: &str) -> Option<IpAddr> {
+    text.trim().parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+}
+
+/// All zeroes: kube-vip asks DHCP for an address.
+fn is_usable(ip: &IpAddr) -> bool {
+    !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()
 }
 
 /// What stands in the place of an address, and is none.

@@ -19,7 +19,7 @@ mod tests;
 pub use classes::Classes;
 pub use demand::interface_text;
 pub use node::standing;
-pub use remarks::Remark;
+pub use remarks::{Remark, of_control_plane};
 pub use slices::Dealt;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +90,8 @@ pub struct Catalog {
     rebalance: Rebalance,
     dirty: BTreeSet<IpAddr>,
     synced: bool,
+    /// The control plane's VIPs, which no Service gets.
+    reserved: BTreeSet<IpAddr>,
     remarks: remarks::Remarks,
 }
 
@@ -150,6 +152,7 @@ impl Catalog {
             rebalance: Rebalance::default(),
             dirty: BTreeSet::new(),
             synced: false,
+            reserved: BTreeSet::new(),
             remarks: remarks::Remarks::default(),
         }
     }

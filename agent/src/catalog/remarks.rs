@@ -1,7 +1,8 @@
-//! What a Service asks for and does not get here: annotations of kube-vip's that Mooring does not honour. The user of
-//! the Service is told once, and what to do instead.
+//! What a Service asks for and does not get here: annotations of kube-vip's that Mooring does not honour, and the control plane's
+//! VIP. The user of the Service is told once, and what to do instead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 
 use super::Catalog;
 use crate::api::objects::{Key, LeftOut, Service};
@@ -13,35 +14,47 @@ pub struct Remark {
     pub service: Key,
     /// Its uid.
     pub uid: String,
+    /// The reason of the Event.
+    pub reason: &'static str,
     /// The remark, the same on every node.
     pub text: String,
 }
 
+/// An annotation has no effect.
+const NOT_HONOURED: &str = "AnnotationNotHonoured";
+/// The address is the control plane's VIP. An allocator that knows the address says so in the Service's condition, with this reason.
+const OF_CONTROL_PLANE: &str = "AddressOfControlPlane";
+
 /// The remarks on Services, each of which is told once.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
-    /// The last remark on a Service: its uid and the text.
-    made: BTreeMap<Key, (String, String)>,
+    /// The last remark of each reason on a Service: its uid and the text.
+    made: BTreeMap<(Key, &'static str), (String, String)>,
     waiting: VecDeque<Remark>,
 }
 
 impl Remarks {
-    fn make(&mut self, service: &Service, text: String) {
-        let key = service.metadata.key();
+    fn make(&mut self, service: &Service, reason: &'static str, text: String) {
+        let key = (service.metadata.key(), reason);
         if text.is_empty() {
             self.made.remove(&key);
             return;
         }
         let said = (service.metadata.uid.clone(), text);
         if self.made.get(&key) != Some(&said) {
-            self.waiting.push_back(Remark { service: key.clone(), uid: said.0.clone(), text: said.1.clone() });
+            self.waiting.push_back(Remark {
+                service: key.0.clone(),
+                uid: said.0.clone(),
+                reason,
+                text: said.1.clone(),
+            });
             self.made.insert(key, said);
         }
     }
 
     /// Forgets the Services that are gone.
     pub(super) fn keep(&mut self, there: impl Fn(&Key) -> bool) {
-        self.made.retain(|key, _| there(key));
+        self.made.retain(|(key, _), _| there(key));
     }
 }
 
@@ -63,8 +76,51 @@ impl Catalog {
         let by_itself = self.stated.is_some() && self.classes.accept(service.class());
         let ours = !service.is_ignored() && (recorded || by_itself);
         let text = if ours { remark(service, by_itself && !recorded) } else { String::new() };
-        self.remarks.make(service, text);
+        self.remarks.make(service, NOT_HONOURED, text);
+        let reserved = self.reserved_by(service);
+        let text = reserved.iter().map(of_control_plane).collect::<Vec<_>>().join(". ");
+        self.remarks.make(service, OF_CONTROL_PLANE, text);
     }
+
+    /// The control plane's VIPs, by this node's settings.
+    pub fn reserve(&mut self, reserved: BTreeSet<IpAddr>) {
+        if self.reserved == reserved {
+            return;
+        }
+        self.reserved = reserved;
+        let services: Vec<Service> = self.services.values().map(|service| (**service).clone()).collect();
+        for service in services {
+            self.remark_on(&service);
+        }
+    }
+
+    /// The control plane's VIPs that Services ask for and do not get, and these Services.
+    pub fn refused(&self) -> impl Iterator<Item = (IpAddr, Vec<&Key>)> {
+        let asking = move |address| {
+            let all = self.services.iter().filter(move |(_, service)| self.reserved_by(service).contains(&address));
+            all.map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        self.reserved.iter().map(move |address| (*address, asking(*address))).filter(|(_, all)| !all.is_empty())
+    }
+
+    /// The control plane's VIPs that a Service asks for.
+    fn reserved_by(&self, service: &Service) -> BTreeSet<IpAddr> {
+        let ours = service.addresses().next().is_some() || self.classes.accept(service.class());
+        if self.reserved.is_empty() || !ours || service.is_ignored() {
+            return BTreeSet::new();
+        }
+        let mut wants = service.asked();
+        wants.extend(self.stated_by(service));
+        wants.extend(service.addresses().map(|(_, address)| address));
+        wants.retain(|address| self.reserved.contains(address));
+        wants
+    }
+}
+
+/// What is said of an address that the control plane has.
+#[must_use]
+pub fn of_control_plane(address: &IpAddr) -> String {
+    format!("{address} is the control plane's VIP, and no Service gets it: ask for another address")
 }
 
 /// The remark on a Service; empty: nothing is to be said. `alone`: no allocator has given the Service its addresses, and

@@ -44,6 +44,11 @@ impl Catalog {
         self.services.get(key).map(AsRef::as_ref)
     }
 
+    /// All Services of type `LoadBalancer`.
+    pub fn services(&self) -> impl Iterator<Item = (&Key, &Service)> {
+        self.services.iter().map(|(key, service)| (key, service.as_ref()))
+    }
+
     /// The `IPAddress` of a VIP.
     #[must_use]
     pub fn ip_address(&self, address: IpAddr) -> Option<&IpAddress> {

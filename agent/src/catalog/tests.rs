@@ -120,6 +120,75 @@ fn a_service_with_annotations_that_are_not_honoured_is_remarked_on_once() {
 }
 
 #[test]
+fn who_asks_for_the_control_planes_vip_is_told_that_nobody_gets_it() {
+    let asks = |name: &str, class: Option<&str>, annotation: &str, field: Option<&str>| {
+        let service = json!({
+            "metadata": {"namespace": "shop", "name": name, "uid": "u", "annotations": {"kube-vip.io/loadbalancerIPs": annotation}},
+            "spec": {"type": "LoadBalancer", "loadBalancerClass": class, "loadBalancerIP": field},
+        });
+        Seen::Services(Change::One(serde_json::from_value(service).unwrap()))
+    };
+    let told = |catalog: &mut Catalog| {
+        let all = std::iter::from_fn(|| {
+            let remark = catalog.remark().cloned()?;
+            catalog.remark_was_told();
+            Some(format!("{} {}: {}", remark.reason, remark.service.name, remark.text))
+        });
+        all.collect::<Vec<_>>()
+    };
+    let expected = |name: &str, ip: &str| {
+        format!(
+            "AddressOfControlPlane {name}: {ip} is the control plane's VIP, and no Service gets it: ask for another address"
+        )
+    };
+    let vip: BTreeSet<IpAddr> = [ip("10.0.0.1")].into();
+    // With sessions, and as kube-vip places VIPs; the VIP may be known before the Services or after them.
+    for (mut catalog, before) in [
+        (listed(), true),
+        (listed(), false),
+        (Catalog::new("n1", Interface::First).by_services(super::Classes::default()), true),
+        (Catalog::new("n1", Interface::First).by_services(super::Classes::default()), false),
+    ] {
+        if before {
+            catalog.reserve(vip.clone());
+        }
+        catalog.take(asks("annotation", None, "10.0.0.1,fd00::1", None));
+        catalog.take(asks("field", None, "", Some("10.0.0.1")));
+        catalog.take(asks("another", None, "10.0.0.2", None));
+        catalog.take(asks("elsewhere", Some("other/class"), "10.0.0.1", None));
+        catalog.reserve(vip.clone());
+        let mut all = told(&mut catalog);
+        all.sort();
+        assert_eq!(all, [expected("annotation", "10.0.0.1"), expected("field", "10.0.0.1")]);
+        let refused: Vec<(IpAddr, usize)> = catalog.refused().map(|(ip, services)| (ip, services.len())).collect();
+        assert_eq!(refused, [(ip("10.0.0.1"), 2)]);
+        // It is told once, and of another address again.
+        catalog.take(asks("field", None, "", Some("10.0.0.1")));
+        assert_eq!(told(&mut catalog), [""; 0]);
+        catalog.reserve([ip("10.0.0.1"), ip("10.0.0.2")].into());
+        assert_eq!(told(&mut catalog), [expected("another", "10.0.0.2")]);
+    }
+}
+
+#[test]
+fn an_address_that_a_service_moves_to_is_advertised_beside_the_one_that_it_has() {
+    let mut catalog = listed();
+    for (name, address) in [("a", "10.0.0.5"), ("b", "10.0.0.6")] {
+        catalog.take(Seen::Addresses(0, Change::One(for_service(name, address))));
+    }
+    catalog.take(Seen::Services(Change::One(service("web", "shop/a=10.0.0.5", "Cluster"))));
+    let moving =
+        json!({"mooring.dev/ip-addresses": "shop/a=10.0.0.5", "mooring.dev/moving-ip-addresses": "shop/b=10.0.0.6"});
+    let moves = json!({
+        "metadata": {"namespace": "shop", "name": "web", "annotations": moving}, "spec": {"type": "LoadBalancer"},
+    });
+    let out = catalog.take(Seen::Services(Change::One(serde_json::from_value(moves).unwrap())));
+    assert_eq!(out, [Input::Wanted(vec![Demand::of(ip("10.0.0.6"))])]);
+    let out = catalog.take(Seen::Services(Change::One(service("web", "shop/b=10.0.0.6", "Cluster"))));
+    assert_eq!(out, [Input::Unwanted(ip("10.0.0.5"))]);
+}
+
+#[test]
 fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
     let mut catalog = listed();
     let out = catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));

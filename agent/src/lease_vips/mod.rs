@@ -277,6 +277,8 @@ impl Adapter for LeaseVipsAdapter {
         let changed = match message {
             Message::Input(Shown::Reserved(reserved)) => {
                 let news = self.reserved != reserved;
+                self.catalog.reserve(reserved.clone());
+                tell_remarks(&mut self.catalog, &self.cluster.events);
                 self.reserved = reserved;
                 news
             }
@@ -350,6 +352,7 @@ impl Adapter for LeaseVipsAdapter {
             leases: &self.leases,
             lease_vips: core,
             catalog: &self.catalog,
+            reserved: &self.reserved,
             interfaces,
             server: self.cluster.servers.status().current,
             now: clock::boottime(),

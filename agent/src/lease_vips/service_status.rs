@@ -88,6 +88,13 @@ impl ServiceStatus {
                 held.entry(key).or_default().push(address);
             }
         }
+        // One that was named as the holder, and holds nothing now, takes out what it had.
+        for (key, service) in catalog.services() {
+            let notes = &service.metadata.annotations;
+            if notes.status_addresses.is_some() && notes.vip_host.as_deref() == Some(self.node.as_str()) {
+                held.entry(key).or_default();
+            }
+        }
         self.written.retain(|_, written| !written.is_forgotten(now));
         let mut under_way = self.written.values().filter(|written| written.is_under_way(now)).count();
         for (key, addresses) in held {
@@ -96,8 +103,7 @@ impl ServiceStatus {
             }
             let Some(service) = catalog.service(key) else { continue };
             let version = &service.metadata.resource_version;
-            let known = service.metadata.annotations.vip_host.as_deref() == Some(self.node.as_str())
-                && addresses.iter().all(|ip| service.shows(*ip));
+            let known = services::Change::of(service, &self.node, &addresses).is_none();
             // The allocator writes the status for addresses it has given, as soon as it reads this node's record.
             let others = objects && service.metadata.annotations.ip_addresses.is_some();
             let last = self.written.get(key);

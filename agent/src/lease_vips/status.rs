@@ -1,10 +1,10 @@
 //! The state as others see it: `mooring-agent status`, computed on request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::assignments::{lease_of, shared};
-use crate::catalog::{Catalog, interface_text};
+use crate::catalog::{Catalog, interface_text, of_control_plane};
 use crate::core::lease_vips::{LeaseState, LeaseVips};
 use crate::core::mac::Mac;
 use crate::core::placement::Demand;
@@ -18,6 +18,8 @@ pub(super) struct Status<'a> {
     pub(super) leases: &'a Leases,
     pub(super) lease_vips: &'a LeaseVips,
     pub(super) catalog: &'a Catalog,
+    /// The control plane's VIPs.
+    pub(super) reserved: &'a BTreeSet<IpAddr>,
     pub(super) interfaces: &'a [Interface],
     pub(super) server: Option<String>,
     pub(super) now: Time,
@@ -48,6 +50,7 @@ impl Status<'_> {
         let state = states.get(&lease);
         let elector = state.and_then(|state| state.elector.as_ref());
         let holder = elector.and_then(|k| k.lease.as_ref()).map(|view| view.record.holder.clone()).unwrap_or_default();
+        let reserved = self.reserved.contains(&demand.address);
         let here = self.lease_vips.is_carried(demand.address);
         let held_back = state.and_then(|state| state.held_back.iter().find(|(address, _)| *address == demand.address));
         let object = self.catalog.ip_address(demand.address).map(|object| object.metadata.key().to_string());
@@ -56,8 +59,12 @@ impl Status<'_> {
             object: object.unwrap_or_default(),
             services: self.catalog.services_of(demand.address).into_iter().map(ToString::to_string).collect(),
             interface: interface_text(&demand.interface),
-            why: why(&lease, &holder, elector.is_some(), held_back),
-            holder,
+            why: if reserved {
+                of_control_plane(&demand.address)
+            } else {
+                why(&lease, &holder, elector.is_some(), held_back)
+            },
+            holder: if reserved { String::new() } else { holder },
             carried: elector.filter(|_| here).map(|elector| elector.role.to_owned()),
             next: vec![],
         }

@@ -166,7 +166,13 @@ impl Adapter for SessionVipsAdapter {
 
     fn take(&mut self, _: &SessionVips, _: &[Interface], message: Message) -> Vec<Event> {
         match message {
-            Message::Input(input) => vec![Event::Input(input)],
+            Message::Input(input) => {
+                if let Input::Reserved(reserved) = &input {
+                    self.catalog.reserve(reserved.clone());
+                    tell_remarks(&mut self.catalog, self.reports.events());
+                }
+                vec![Event::Input(input)]
+            }
             Message::Seen(seen) => self.seen(*seen),
             Message::WatchLost => vec![Event::Input(Input::WatchLost)],
             Message::Watch { name, wrong } => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::reports::Reports;
-use crate::catalog::{Catalog, interface_text};
+use crate::catalog::{Catalog, interface_text, of_control_plane};
 use crate::core::mac::Mac;
 use crate::core::placement::{Demand, Lacks};
 use crate::core::session_vips::{SessionVips, VipState};
@@ -66,6 +66,25 @@ impl Status {
         interfaces: &[Interface],
         reports: &Reports,
     ) -> ServicesStatus {
+        let vips = session_vips.vips().filter_map(|state| self.vip(&state, session_vips, catalog, reports));
+        let mut vips: Vec<ServiceVip> = vips.collect();
+        for (address, services) in catalog.refused() {
+            let named = services.into_iter().map(ToString::to_string).collect();
+            let why = of_control_plane(&address);
+            match vips.iter_mut().find(|vip| vip.address == address) {
+                Some(vip) => vip.why = why,
+                None => vips.push(ServiceVip {
+                    address,
+                    object: String::new(),
+                    services: named,
+                    interface: String::new(),
+                    holder: String::new(),
+                    carried: None,
+                    next: vec![],
+                    why,
+                }),
+            }
+        }
         let (snapshot, now) = (session_vips.snapshot(), clock::boottime());
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         ServicesStatus {
@@ -78,7 +97,7 @@ impl Status {
             api_server: reports.server().unwrap_or_default(),
             interfaces: interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
             watches: snapshot.watches.into_iter().map(|(node, silent)| Watched { node, silent }).collect(),
-            vips: session_vips.vips().filter_map(|state| self.vip(&state, session_vips, catalog, reports)).collect(),
+            vips,
         }
     }
 

@@ -26,6 +26,8 @@ pub struct Notes {
     pub reallocate: bool,
     /// [`words::RECORD`]
     pub record: Option<Box<str>>,
+    /// [`words::MOVING`]
+    pub moving: Option<Box<str>>,
     /// [`words::REQUESTED`]
     pub requested: Option<Box<str>>,
     /// [`words::GIVEN_INTERFACE`]
@@ -50,6 +52,7 @@ impl Notes {
             sharing_key: text(words::SHARING_KEY),
             reallocate: get(words::REALLOCATE).is_some(),
             record: text(words::RECORD),
+            moving: text(words::MOVING),
             requested: text(words::REQUESTED),
             given_interface: text(words::GIVEN_INTERFACE),
         }
@@ -63,6 +66,7 @@ impl Notes {
             words::VIP_HOST => self.host.as_deref(),
             words::INTERFACE => self.interface.as_deref(),
             words::RECORD => self.record.as_deref(),
+            words::MOVING => self.moving.as_deref(),
             words::REQUESTED => self.requested.as_deref(),
             words::GIVEN_INTERFACE => self.given_interface.as_deref(),
             words::POOL => self.pool.as_deref(),

@@ -5,18 +5,25 @@ use std::net::IpAddr;
 
 use mooring_allocator_core::names::Key;
 
+use crate::notes::Notes;
+
 /// An address that a Service has, and its `IPAddress`.
 pub type Line = (Key, IpAddr);
 
 /// Reads a record. Unreadable entries are left out: somebody has edited them, and they are written again.
 #[must_use]
 pub fn read(text: Option<&str>) -> Vec<Line> {
-    let line = |part: &str| {
-        let (key, ip) = part.split_once('=')?;
-        let (namespace, name) = key.split_once('/')?;
-        Some((Key::new(namespace, name), ip.parse().ok()?))
-    };
-    text.into_iter().flat_map(|text| text.split(',')).filter_map(line).collect()
+    mooring_names::record::read(text).map(line).collect()
+}
+
+/// All lines by which agents advertise addresses for a Service.
+#[must_use]
+pub fn named(notes: &Notes) -> Vec<Line> {
+    mooring_names::record::named(notes.record.as_deref(), notes.moving.as_deref()).map(line).collect()
+}
+
+fn line(line: mooring_names::record::Line<'_>) -> Line {
+    (Key::new(line.namespace, line.name), line.address)
 }
 
 /// Writes a record.

@@ -283,7 +283,8 @@ impl Pools {
             (
                 Reason::AddressNotInPool,
                 format!(
-                    "{ip} is in no pool that namespace {namespace} may use: add it to one, or ask for another address"
+                    "{ip} is in no pool that namespace {namespace} may use: ask for another address, or add it to one, unless it is \
+                     the control plane's or a node's, which no Service gets"
                 ),
             )
         })

@@ -12,6 +12,7 @@ pub mod mark;
 pub mod metal3;
 pub mod openstack;
 mod read;
+pub mod record;
 #[cfg(test)]
 mod reference;
 pub mod services;

@@ -21,6 +21,12 @@ crate::mark::marks! {
         on: "Service", value: "a node's name", "allocator; agents with kube-vip's placements" => "people, kube-vip, agents"
     }
 
+    /// Which addresses of the Service's status come from what it asks for, and were carried: agents take them out when the
+    /// Service asks for others. An address that another controller wrote is not among them.
+    Annotation TOLD = "mooring.dev/status-addresses" {
+        on: "Service without an allocator of Mooring", value: "addresses, comma separated", "agents with kube-vip's placements" => "agents with kube-vip's placements"
+    }
+
     /// Leave the Service alone.
     Annotation IGNORE = "kube-vip.io/ignore" {
         on: "Service", value: "`true`", "people" => "allocator; agents with kube-vip's placements"
@@ -54,6 +60,12 @@ crate::mark::marks! {
     /// The `IPAddress` objects that the Service has. Agents go by it.
     Annotation RECORD = "mooring.dev/ip-addresses" {
         on: "Service", value: "`NAMESPACE/NAME=ADDRESS`, comma separated", "allocator" => "allocator, agents"
+    }
+
+    /// The `IPAddress` objects that the Service moves to, and those that it leaves while its status still shows them. Agents
+    /// advertise them too: a Service has its next address before it loses the old one.
+    Annotation MOVING = "mooring.dev/moving-ip-addresses" {
+        on: "Service that gets another address", value: "`NAMESPACE/NAME=ADDRESS`, comma separated", "allocator" => "allocator, agents"
     }
 
     /// Which of the Service's addresses somebody asked for.

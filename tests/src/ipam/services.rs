@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
+use mooring_names::{record, services};
 use serde_json::{Value, json};
 
 use super::scope::{ADDRESS, CLAIM, Scope};
@@ -49,6 +51,14 @@ pub fn ingress(service: &Value) -> Vec<String> {
 #[must_use]
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(key)?.as_str()
+}
+
+/// The `IPAddress` objects that agents advertise for a Service: namespace, name, address.
+fn named(service: &Value) -> impl Iterator<Item = (&str, &str, IpAddr)> {
+    let served = service["spec"]["type"] == "LoadBalancer" && service["metadata"].get("deletionTimestamp").is_none();
+    let text = |key| annotation(service, key).filter(|_| served);
+    let lines = record::named(text(services::RECORD), text(services::MOVING));
+    lines.map(|line| (line.namespace, line.name, line.address))
 }
 
 impl Scope<'_> {
@@ -272,27 +282,30 @@ impl Scope<'_> {
         Ok(about.map(|one| (text(&one["reason"]), text(&one["note"]))).collect())
     }
 
-    /// Plays the agents, for ever: writes a holder on every bound address of Services.
+    /// Plays the agents, for ever: writes a holder on every address that a Service names, and on no other, as agents do.
     pub async fn hold_all(&self) -> Result<Infallible> {
         // Each address is written once: the watch shows the write a moment later.
         let mut done = BTreeSet::new();
         loop {
             let found = self.rig.world.until_within(Duration::from_hours(1), "an address to hold", |state| {
-                let free: Vec<(String, String, String)> = state
+                let free: Vec<&Value> = state
                     .all(ADDRESS, "")
                     .filter(|one| one["metadata"]["labels"].get("mooring.dev/service-family").is_some())
                     .filter(|one| annotation(one, "mooring.dev/holder").is_none())
                     .filter(|one| one["metadata"].get("deletionTimestamp").is_none())
                     .filter(|one| !done.contains(&one["metadata"]["uid"].to_string()))
-                    .map(|one| {
-                        let ns = one["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-                        (ns, name(one).to_owned(), one["metadata"]["uid"].to_string())
-                    })
-                    .filter(|(ns, name, _)| {
-                        let claim = state.get(CLAIM, ns, name);
-                        claim.is_some_and(|claim| claim.pointer("/status/addressRef").is_some())
-                    })
                     .collect();
+                if free.is_empty() {
+                    return None;
+                }
+                let named: BTreeSet<(&str, &str, IpAddr)> = state.all(SERVICE, "").flat_map(named).collect();
+                let place = |one: &Value| {
+                    let ns = one["metadata"]["namespace"].as_str().unwrap_or_default();
+                    let ip = one["spec"]["address"].as_str()?.parse().ok()?;
+                    let uid = one["metadata"]["uid"].to_string();
+                    named.contains(&(ns, name(one), ip)).then(|| (ns.to_owned(), name(one).to_owned(), uid))
+                };
+                let free: Vec<(String, String, String)> = free.into_iter().filter_map(place).collect();
                 (!free.is_empty()).then_some(free)
             });
             let found = found.await?;

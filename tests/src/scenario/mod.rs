@@ -6,6 +6,7 @@ mod agent;
 mod conflict;
 mod contract;
 mod crash;
+mod dice;
 mod election;
 mod endpoint;
 mod families;

@@ -10,7 +10,7 @@ use crate::release;
 /// Where reasons are written, below the root.
 const REASONS: [&str; 9] = [
     "agent/src/reports.rs",
-    "agent/src/services.rs",
+    "agent/src/catalog/remarks.rs",
     "agent/src/session_vips/reports.rs",
     "agent/src/control_plane/objects.rs",
     "allocator/api/src/conditions.rs",

@@ -184,7 +184,6 @@ impl Machine {
         let Some(claim) = slot.seen.clone().filter(|claim| !claim.deleting) else { return };
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
-        let ip = address.as_ref().and_then(|key| self.seen.addresses.named(key)).and_then(|address| address.address);
         let foreign: Vec<Member> = self.foreign_members(&claim).cloned().collect();
         for (member, uid) in claim.members().iter().filter(|member| !foreign.contains(member)) {
             let Some(slot) = self.services.get(member) else { continue };
@@ -193,18 +192,21 @@ impl Machine {
                 continue;
             }
             let live = self.live(&service, &claim).is_some();
-            let Some(slot) = self.services.get_mut(member) else { continue };
             let recorded = crate::record::read(service.notes.record.as_deref());
             let recorded = live || recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
-            let shown = ip.is_some_and(|ip| request::shows(&service, ip));
+            let Some(slot) = self.services.get_mut(member) else { continue };
             let held = &mut slot.held[family];
             // The claim in the Service's record comes first. A claim for another address in the status is old, and any
             // other claim is the next one.
             let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
             if let Some(claim) = before {
+                let shown = self.address_of(&claim).and_then(|address| address.address);
+                let shown = shown.is_some_and(|ip| request::shows(&service, ip));
+                let Some(slot) = self.services.get_mut(member) else { continue };
+                let held = &mut slot.held[family];
                 if held.current.is_none() {
                     held.current = Some(claim);
-                } else if held.next.is_none() && (recorded || !shown) {
+                } else if held.next.is_none() && !shown {
                     held.next = Some(claim);
                 } else {
                     held.old.push(claim);

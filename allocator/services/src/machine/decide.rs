@@ -151,7 +151,7 @@ impl Machine {
         for claim in &held {
             self.enqueue_claim(claim);
         }
-        let condition = self.condition(&service, &wanted, &lines, &troubles, moving);
+        let condition = self.condition(&service, &wanted, &lines, &troubles);
         self.judge(key, condition);
         let content = troubles.is_empty();
         self.publish(&service, &Findings { wanted, wish, lines, moving, content, comes_back });
@@ -160,8 +160,13 @@ impl Machine {
     /// The address that a Service has of a family, if any; or the reason why its claim waits.
     fn state(&self, service: &Service, family: Family) -> Result<Option<Line>, Trouble> {
         let held = self.services.get(&service.key).and_then(|slot| slot.held[place(family)].current.as_ref());
-        let Some((claim, slot)) = held.and_then(|claim| Some((claim, self.claims.get(claim)?))) else {
-            return Ok(None);
+        held.filter(|claim| self.claims.contains_key(claim)).map(|claim| self.state_of(service, claim)).transpose()
+    }
+
+    /// The address of a Service's claim; or the reason why the claim waits.
+    pub(super) fn state_of(&self, service: &Service, claim: &Key) -> Result<Line, Trouble> {
+        let Some(slot) = self.claims.get(claim) else {
+            return Err(Trouble::new(Reason::Allocating, format!("claim {claim} is gone"), []));
         };
         let until = [Topic::Claim(claim.clone())];
         if let (true, Some(address)) =
@@ -179,7 +184,7 @@ impl Machine {
                 }
                 return Err(trouble);
             }
-            return Ok(Some(Line { object: address.key.clone(), ip, holder: address.holder.clone() }));
+            return Ok(Line { object: address.key.clone(), ip, holder: address.holder.clone() });
         }
         let refused = slot.seen.as_ref().and_then(|claim| claim.refused());
         if let Some((reason, message)) = refused.filter(|_| !slot.going()) {
@@ -201,35 +206,7 @@ impl Machine {
         Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
     }
 
-    /// The next claim replaces the current claim once the next address is advertised, or if the current claim has no
-    /// address.
-    fn switch(&mut self, service: &Service, family: Family) {
-        let held = self.services.get(&service.key).map(|slot| slot.held[place(family)].clone()).unwrap_or_default();
-        let Some(next) = held.next else { return };
-        let member = (service.key.clone(), service.uid.clone());
-        let ready = self.claims.get(&next).is_some_and(|slot| slot.belongs_to(&member));
-        let advertised = ready && self.address_of(&next).is_some_and(|address| address.holder.is_some());
-        let lost = held.current.as_ref().is_none_or(|claim| self.address_of(claim).is_none());
-        if !advertised && !lost {
-            return self.wait(&service.key, Topic::Claim(next));
-        }
-        if let Some(slot) = self.services.get_mut(&service.key) {
-            slot.held[place(family)].next = None;
-        }
-        self.retire(&service.key, family);
-        if let Some(slot) = self.services.get_mut(&service.key) {
-            slot.held[place(family)].current = Some(next);
-        }
-    }
-
-    fn condition(
-        &self,
-        service: &Service,
-        wanted: &Wanted,
-        lines: &[Line],
-        troubles: &[Trouble],
-        moving: bool,
-    ) -> (Condition, bool) {
+    fn condition(&self, service: &Service, wanted: &Wanted, lines: &[Line], troubles: &[Trouble]) -> (Condition, bool) {
         let has = lines.iter().map(|line| line.ip.to_string()).collect::<Vec<_>>().join(",");
         // One family is enough for a Service that only prefers both.
         let does_without = |trouble: &&Trouble| !wanted.all && !lines.is_empty() && trouble.reason.lacks();
@@ -247,18 +224,12 @@ impl Machine {
             let keeps = if has.is_empty() { String::new() } else { format!(" (it keeps {has})") };
             return (condition(false, trouble.reason, format!("{}{keeps}", trouble.message)), !trouble.reason.passes());
         }
-        let dark: Vec<String> = lines
-            .iter()
-            .filter(|line| line.holder.is_none() && !shows(service, line.ip))
-            .map(|line| line.ip.to_string())
-            .collect();
+        let dark = lines.iter().filter(|line| line.holder.is_none() && !shows(service, line.ip));
+        let dark: Vec<String> = dark.map(|line| self.not_advertised(line)).collect();
         if lines.is_empty() || !dark.is_empty() {
-            let message = format!("no node advertises {} yet: see mooring-agent status on the nodes", dark.join(","));
-            return (condition(false, Reason::WaitingForNode, message), false);
+            return (condition(false, Reason::WaitingForNode, dark.join("; ")), false);
         }
-        if moving {
-            but.push("it has this until its new address is advertised".to_owned());
-        }
+        but.extend(self.held_up(service));
         let message = if but.is_empty() { has } else { format!("{has}; {}", few(&but)) };
         (condition(true, Reason::Advertised, message), !but.is_empty())
     }

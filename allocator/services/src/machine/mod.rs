@@ -20,6 +20,7 @@ mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
 mod join;
+mod moving;
 mod passing;
 mod place;
 mod pools;

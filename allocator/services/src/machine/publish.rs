@@ -108,7 +108,7 @@ impl Machine {
         let mut notice = Notice::default();
         if lines.is_empty() {
             if notes.record.is_some() {
-                says.extend([words::RECORD, words::VIP_HOST].map(|name| (name, None)));
+                says.extend([words::RECORD, words::MOVING, words::VIP_HOST].map(|name| (name, None)));
                 if request::untouched(service) {
                     // If the annotation has no request, keep the earlier request.
                     says.push((words::ADDRESSES, notes.requested.as_deref().map(str::to_owned)));
@@ -117,6 +117,8 @@ impl Machine {
         } else {
             let record: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
             says.push((words::RECORD, Some(record::write(&record))));
+            let moving = self.moving_lines(service, lines);
+            says.push((words::MOVING, (!moving.is_empty()).then(|| record::write(&moving))));
             let has = |ip: IpAddr| record.iter().any(|(_, one)| *one == ip);
             if let Some(wish) = findings.wish.as_ref().ok().filter(|wish| wish.addresses.into_iter().flatten().all(has))
             {

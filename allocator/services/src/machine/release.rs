@@ -41,7 +41,7 @@ impl Machine {
         }
         let patient = slot.writes.retry.failures < PATIENCE;
         let old: Vec<Key> = slot.held.iter().flat_map(|held| held.old.iter().cloned()).collect();
-        let says = record::read(service.notes.record.as_deref());
+        let says = record::named(&service.notes);
         for claim in old {
             let address = self.address_of(&claim);
             let said = address.filter(|_| !says.is_empty()).is_some_and(|address| {
@@ -108,7 +108,8 @@ impl Machine {
         let notes = &service.notes;
         // What another allocator wrote stays.
         let foreign = self.of_another_allocator(service);
-        let Some(text) = notes.record.as_deref().filter(|_| !foreign) else {
+        let had = record::named(notes);
+        if (notes.record.is_none() && notes.moving.is_none()) || foreign {
             if service.condition.is_some() && !foreign {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
@@ -124,9 +125,8 @@ impl Machine {
                 self.service_settled(service);
             }
             return;
-        };
-        let had = record::read(Some(text));
-        let addresses = record::addresses(&had);
+        }
+        let addresses = record::addresses(&record::read(notes.record.as_deref()));
         // The status comes first, because nodes follow the status.
         // An address that the Service was moving away from, or to, may be in the status without being in the record.
         let held = self.held_addresses(key);
@@ -141,7 +141,8 @@ impl Machine {
             return self.service_write(service, Write::RemoveCleanup);
         }
         let untouched = crate::request::untouched(service);
-        let annotations = [words::RECORD, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
+        let annotations =
+            [words::RECORD, words::MOVING, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
         let given = notes.interface.is_some() && notes.interface == notes.given_interface;
         let annotations = annotations
             .chain(untouched.then_some(words::ADDRESSES))

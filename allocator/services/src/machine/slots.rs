@@ -74,6 +74,8 @@ pub(super) struct Slot {
     pub(super) contest: Contest,
     /// The end of the wait for the address of each family in the Service's record; see [`super::recorded`].
     pub(super) comes_back_by: [Option<Duration>; 2],
+    /// The next claim of each family, and since when the Service waits to move to it; see [`super::moving`].
+    pub(super) moves: [Option<(Key, Duration)>; 2],
 }
 
 /// Another controller writes the Service's status too.
@@ -99,6 +101,7 @@ impl Slot {
             unclaimed: BTreeSet::new(),
             contest: Contest::default(),
             comes_back_by: [None; 2],
+            moves: [None, None],
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::ipam::server::Crds;
 use crate::ipam::world::{Change, State};
 use crate::rig::allocator::AllocatorRig;
 use crate::runner::{Ctx, Test};
+use crate::scenario::dice::Dice;
 
 /// Steps of an order, in every round and in the nightly one.
 const STEPS: [usize; 2] = [250, 1_500];
@@ -61,24 +62,6 @@ async fn long(ctx: &Ctx<()>, number: u64) -> Result<()> {
     let before = BEFORE.load(Ordering::Relaxed);
     let again = || format!("cargo lab nightly {} --from {before}", ctx.name);
     run(ctx, before + number, STEPS[1]).await.with_context(again)
-}
-
-/// Numbers that look random, the same for each seed (splitmix64).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) >> 33).unwrap_or_default() % sides.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
-        let place = self.roll(all.len());
-        all.get(place)
-    }
 }
 
 /// What the model knows of a claim.

@@ -1,5 +1,7 @@
-//! VIPs of Services, from `IPAddress` objects made by hand: the agents' half of the contract with the allocator.
+//! VIPs of Services, from `IPAddress` objects made by hand: the agents' half of the contract with the allocator. And from Services
+//! that change, with an allocator.
 
+mod changes;
 mod members;
 mod mishaps;
 mod placements;
@@ -11,6 +13,6 @@ use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    let all = [stories::all(), members::all(), mishaps::all(), placements::all(), told::all(), upgraded::all()];
-    all.into_iter().flatten().collect()
+    let groups = [stories::all, changes::all, members::all, mishaps::all, placements::all, told::all, upgraded::all];
+    groups.into_iter().flat_map(|group| group()).collect()
 }

@@ -10,6 +10,7 @@ use crate::agents::AgentOptions;
 use crate::assets;
 use crate::host::{Process, Spec};
 use crate::ipam::server::kube_vip_placement_roles;
+use crate::ipam::services::ingress;
 use crate::observe::echo;
 use crate::observe::now;
 use crate::observe::timeline::total;
@@ -256,12 +257,12 @@ async fn per_service_crash(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// No kind `IPAddress`, kube-vip's own role, kube-vip's cloud provider: only the image differs.
 async fn as_kube_vip(ctx: &mut Ctx<()>) -> Result<()> {
-    by_kube_vips_role(&WorkerRig::set(ctx, 2, 2, false).await?).await
+    by_kube_vips_role(&WorkerRig::set(ctx, 2, 3, false).await?).await
 }
 
 /// The kind is there, and kube-vip's role has no right to see it.
 async fn beside_allocator(ctx: &mut Ctx<()>) -> Result<()> {
-    by_kube_vips_role(&WorkerRig::set(ctx, 2, 2, true).await?).await
+    by_kube_vips_role(&WorkerRig::set(ctx, 2, 3, true).await?).await
 }
 
 async fn by_kube_vips_role(rig: &WorkerRig) -> Result<()> {
@@ -327,7 +328,36 @@ async fn by_kube_vips_role(rig: &WorkerRig) -> Result<()> {
     }
     rig.nothing_lost(prober)?;
     let second = rig.settled(vip(0)).await?;
-    told(rig, &second).await
+    told(rig, &second).await?;
+    asks_for_another(rig).await
+}
+
+/// The first Service asks for the third VIP, and then for nothing: its status shows that address alone, and no node carries the one
+/// from before.
+async fn asks_for_another(rig: &WorkerRig) -> Result<()> {
+    let path = "/api/v1/namespaces/default/services/s0";
+    // Somebody else's.
+    let mut all = rig.server.get(path).await?["status"]["loadBalancer"]["ingress"].clone();
+    all.as_array_mut().context("it shows no address")?.push(json!({"ip": "192.0.2.9"}));
+    rig.server.merge(&format!("{path}/status"), &json!({"status": {"loadBalancer": {"ingress": all}}})).await?;
+    for asked in [Some(vip(2).to_string()), None] {
+        let change = json!({"metadata": {"annotations": {"kube-vip.io/loadbalancerIPs": asked}}});
+        rig.server.merge(path, &change).await?;
+        let wanted = [vip(2).to_string(), "192.0.2.9".to_owned()];
+        let deadline = now() + SOON;
+        loop {
+            let service = rig.server.get(path).await?;
+            let mut shown = ingress(&service);
+            shown.sort();
+            if shown == wanted && rig.timeline(vip(0)).holders_at(now()).is_empty() {
+                break;
+            }
+            ensure!(now() < deadline, "{asked:?}: {service}; {}", rig.logs());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        rig.settled(vip(2)).await?;
+    }
+    Ok(())
 }
 
 /// Waits until the node says that it holds the first VIP: the kernel has an address a moment before the agent says so.

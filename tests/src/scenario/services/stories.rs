@@ -1,6 +1,7 @@
 //! Stories of VIPs of Services.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -253,7 +254,8 @@ async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
         .env("MOORING_API_SERVERS", &api)
         .env("MOORING_HEALTH_ADDRESS", format!("{api}/readyz"));
     let admin = rig.lab().dir().join("super-admin.conf");
-    rig.start_agents(&AgentOptions { kubeconfig: Some(admin), ..options })?;
+    let options = AgentOptions { kubeconfig: Some(admin), ..options };
+    rig.start_agents(&options)?;
     ensure!(rig.settled(control_plane).await? == "w1");
     // If the API server did not answer at first, the agent asks it for the kind again after five seconds.
     let deadline = now() + SOON;
@@ -271,5 +273,49 @@ async fn no_kind(ctx: &mut Ctx<()>) -> Result<()> {
         pass(1).await;
     }
     rig.recorded_as(0, "w1").await?;
-    rig.never_gone(control_plane, from)
+    rig.never_gone(control_plane, from)?;
+    asks_for_the_control_planes(&rig, "w1", control_plane).await?;
+    // The same as kube-vip places VIPs.
+    rig.lab().agent("w1")?.stop(Duration::from_secs(20)).await?;
+    rig.server.delete("/apis/events.k8s.io/v1/namespaces/default/events").await?;
+    rig.start_agent("w1", &options.env("MOORING_SERVICES_PLACEMENT", "global-lease"))?;
+    ensure!(rig.settled(control_plane).await? == "w1");
+    told_of_the_control_planes(&rig, "w1", control_plane).await
+}
+
+/// A Service asks for the control plane's VIP: it is told so, and the VIP stays what it is.
+async fn asks_for_the_control_planes(rig: &WorkerRig, node: &str, vip: IpAddr) -> Result<()> {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "greedy", "annotations": {"kube-vip.io/loadbalancerIPs": vip.to_string()}},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], "allocateLoadBalancerNodePorts": false},
+    });
+    rig.server.create("/api/v1/namespaces/default/services", &object).await?;
+    told_of_the_control_planes(rig, node, vip).await
+}
+
+async fn told_of_the_control_planes(rig: &WorkerRig, node: &str, vip: IpAddr) -> Result<()> {
+    let deadline = now() + SOON;
+    loop {
+        let events = rig.server.get("/apis/events.k8s.io/v1/namespaces/default/events").await?;
+        let all = events["items"].as_array().cloned().unwrap_or_default();
+        let told =
+            all.iter().any(|one| one["reason"] == "AddressOfControlPlane" && one["regarding"]["name"] == "greedy");
+        // The agent may have begun a moment ago.
+        let status = rig.status(node).await.ok().and_then(|status| status.services);
+        let rows: Vec<_> = status.into_iter().flat_map(|status| status.vips).filter(|one| one.address == vip).collect();
+        let said = rows.len() == 1
+            && rows.iter().all(|row| {
+                row.services == ["default/greedy"] && row.carried.is_none() && row.why.contains("no Service gets it")
+            });
+        if told && said {
+            break;
+        }
+        ensure!(now() < deadline, "told: {told}, {rows:?}; {}", rig.logs());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let service = rig.server.get("/api/v1/namespaces/default/services/greedy").await?;
+    ensure!(service["status"]["loadBalancer"]["ingress"].is_null(), "it is served: {service}");
+    ensure!(rig.settled(vip).await? == node);
+    Ok(())
 }

@@ -5,6 +5,7 @@ mod families;
 mod flaws;
 mod late;
 mod leading;
+mod moving;
 mod others;
 mod pools;
 mod random;

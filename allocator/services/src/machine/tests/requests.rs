@@ -189,7 +189,7 @@ fn an_address_that_is_a_nodes_is_exchanged_although_an_agent_has_taken_it() {
     world.run();
     let claim = world.claims.keys().next().unwrap().clone();
     for taken in ["10.0.0.1", "10.0.0.2"] {
-        assert!(world.allocate(&claim) && world.advertise(&claim), "{taken}");
+        assert!(world.allocate(&claim) && world.hold(&claim), "{taken}");
         assert!(world.used().contains(&ip(taken)));
         world.run();
         assert!(!world.addresses.contains_key(&claim), "{taken} stays");
@@ -206,7 +206,7 @@ fn an_address_that_is_a_nodes_is_exchanged_although_an_agent_has_taken_it() {
     world.allocates = false;
     world.run();
     let claim = world.claims_of(&other)[0].key.clone();
-    assert!(world.allocate(&claim) && world.advertise(&claim));
+    assert!(world.allocate(&claim) && world.hold(&claim));
     world.run();
     assert_eq!(world.shows(&other), "10.0.0.1");
 }
@@ -255,7 +255,7 @@ fn an_address_that_another_host_has_leaves_the_status_though_an_invalid_request_
     let claim = world.claims_of(&web)[0].key.clone();
     // Until the next leader looks, its claim has another.
     world.conflict(&claim);
-    assert!(world.allocate(&claim) && world.advertise(&claim));
+    assert!(world.allocate(&claim));
     world.start();
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.2");

@@ -130,6 +130,9 @@ fn local_services_wait_until_endpoints_are_known() {
     assert!(!world.machine.wants_endpoints());
     let local = |one: Service| Service { local: true, ..keyed(one) };
     let (web, dns) = (world.apply(local(on("web", 80, Tcp))), world.apply(local(on("dns", 53, Udp))));
+    for key in [&web, &dns] {
+        world.endpoints(key, &["n1"]);
+    }
     world.run();
     assert!(world.machine.wants_endpoints());
     assert_eq!((&*world.shows(&web), &*world.shows(&dns)), ("10.0.0.1", ""));

@@ -17,6 +17,7 @@ use crate::machine::testing::{self, StoredClaim};
 use crate::machine::{Action, Done, Event, Failure, Kind, Machine, Report, Settings, Write};
 use crate::objects::{Address, Claim, Made, Pool, Reserved, Service};
 use crate::reason::Condition;
+use crate::record;
 use crate::words;
 
 /// Events by queue, with their number.
@@ -392,7 +393,9 @@ impl World {
     pub(super) fn endpoints(&mut self, key: &Key, nodes: &[&str]) {
         let nodes: BTreeSet<Arc<str>> = nodes.iter().map(|&node| node.into()).collect();
         self.endpoints.insert(key.clone(), nodes.clone());
-        self.push(Event::Endpoints(key.clone(), nodes));
+        if self.lists_endpoints {
+            self.push(Event::Endpoints(key.clone(), nodes));
+        }
     }
 
     /// From now on all endpoints are told of.
@@ -519,10 +522,29 @@ impl World {
         changed
     }
 
-    /// A node takes one address; whether there was one.
+    /// A node takes one address that a Service names; whether there was one.
     pub(super) fn advertise(&mut self, key: &Key) -> bool {
-        let bound = self.claims.get(key).is_some_and(|claim| claim.bound.is_some());
-        let Some(address) = self.addresses.get_mut(key).filter(|address| bound && address.holder.is_none()) else {
+        let free = |address: &&Address| address.holder.is_none() && address.conflict.is_none();
+        let Some(ip) = self.addresses.get(key).filter(free).and_then(|address| address.address) else {
+            return false;
+        };
+        // As the agents' catalog finds the Services that have an address.
+        let named = |service: &Service| record::named(&service.notes).contains(&(key.clone(), ip));
+        let served = self.services.values().filter(|service| service.load_balancer && !service.deleting);
+        let users: Vec<&Service> = served.filter(|service| named(service)).collect();
+        // A node needs an endpoint of each that is `Local`.
+        let local = users.iter().filter(|service| service.local);
+        let nodes = local.map(|service| self.endpoints.get(&service.key).cloned().unwrap_or_default());
+        let common = nodes.reduce(|all, of_one| all.intersection(&of_one).cloned().collect());
+        if users.is_empty() || common.is_some_and(|nodes| nodes.is_empty()) {
+            return false;
+        }
+        self.hold(key)
+    }
+
+    /// A node has an address, whoever names it: people may label any address to be advertised.
+    pub(super) fn hold(&mut self, key: &Key) -> bool {
+        let Some(address) = self.addresses.get_mut(key).filter(|address| address.holder.is_none()) else {
             return false;
         };
         address.holder = Some("node-a".into());
@@ -531,6 +553,15 @@ impl World {
         let address = Arc::new(address.clone());
         self.push(Event::Address(address));
         true
+    }
+
+    /// An agent has heard that somebody else has the address, which was asked for.
+    pub(super) fn heard(&mut self, key: &Key, whose: &str) {
+        let version = self.fresh();
+        let Some(address) = self.addresses.get_mut(key) else { return };
+        (address.conflict, address.version) = (Some(whose.into()), version);
+        let address = Arc::new(address.clone());
+        self.push(Event::Address(address));
     }
 
     /// Another host has the address: the claim gets another, unless it asked.
@@ -799,14 +830,7 @@ impl World {
                 self.swap();
                 swapped = !swapped;
             }
-            if let Some(event) = self.pop() {
-                self.deliver(event);
-            } else if self.make_list(0) {
-                // The next round delivers the list.
-            } else if let Some((id, write)) = self.todo.pop_front() {
-                let result = self.execute(&write);
-                self.push(Event::Answer { id, result });
-            } else if !self.others_go_on() {
+            if !self.go_on() {
                 if swapped {
                     self.swap();
                 }
@@ -814,6 +838,26 @@ impl World {
             }
         }
         panic!("it never ends: {:?}", self.todo);
+    }
+
+    /// The next thing happens; whether there was any.
+    pub(super) fn go_on(&mut self) -> bool {
+        if let Some(event) = self.pop() {
+            self.deliver(event);
+        } else if self.make_list(0) {
+            // The next round delivers the list.
+        } else if let Some((id, write)) = self.todo.pop_front() {
+            let result = self.execute(&write);
+            self.push(Event::Answer { id, result });
+        } else {
+            return self.others_go_on();
+        }
+        true
+    }
+
+    /// Whether an allocator that led before may still write.
+    pub(super) fn is_haunted(&self) -> bool {
+        self.haunted
     }
 
     /// The allocator waits for others.
@@ -898,6 +942,7 @@ const ALL: &[&str] = &[
     words::VIP_HOST,
     words::INTERFACE,
     words::RECORD,
+    words::MOVING,
     words::REQUESTED,
     words::GIVEN_INTERFACE,
     words::REALLOCATE,
