@@ -16,6 +16,7 @@ use crate::datapath::{Interface, clock};
 use crate::ops::Ops;
 use crate::ops::services::{ServiceVip, ServicesStatus, Watched};
 use crate::reports::name_taken;
+use crate::services::owned;
 
 /// The shortest interval between two updates of the gauges; the loop steps at least as often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -78,7 +79,11 @@ impl Status {
             api_server: reports.server().unwrap_or_default(),
             interfaces: interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
             watches: snapshot.watches.into_iter().map(|(node, silent)| Watched { node, silent }).collect(),
-            vips: session_vips.vips().filter_map(|state| self.vip(&state, session_vips, catalog, reports)).collect(),
+            vips: session_vips
+                .vips()
+                .filter_map(|state| self.vip(&state, session_vips, catalog, reports))
+                .chain(owned(catalog))
+                .collect(),
         }
     }
 

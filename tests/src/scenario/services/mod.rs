@@ -2,6 +2,7 @@
 
 mod members;
 mod mishaps;
+mod owners;
 mod placements;
 mod stories;
 mod told;
@@ -11,6 +12,14 @@ use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    let all = [stories::all(), members::all(), mishaps::all(), placements::all(), told::all(), upgraded::all()];
+    let all = [
+        stories::all(),
+        members::all(),
+        mishaps::all(),
+        owners::all(),
+        placements::all(),
+        told::all(),
+        upgraded::all(),
+    ];
     all.into_iter().flatten().collect()
 }
