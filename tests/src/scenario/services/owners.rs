@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::agents::AgentOptions;
 use crate::ipam::server::kube_vip_placement_roles;
 use crate::observe::echo;
+use crate::observe::neighbours::forget_neighbour;
 use crate::observe::now;
 use crate::observe::prober::Prober;
 use crate::observe::tap::Tap;
@@ -127,6 +128,8 @@ impl Owned {
         let client = self.rig.lab().netns("client")?;
         for node in nodes {
             let (address, mac) = (self.address(node)?, self.mac(node)?);
+            // It asks anew.
+            forget_neighbour(&client, "eth0", address)?;
             let asked = now();
             let prober = Prober::start(&client, SocketAddr::new(address, echo::PORT))?;
             self.tap
