@@ -1,5 +1,5 @@
 //! Addresses that are no VIPs, whoever asks for them: those that a node of the cluster has for itself. Another load balancer (k3s's
-//! ServiceLB) may have written them into the status of a Service.
+//! `ServiceLB`) may have written them into the status of a Service.
 //!
 //! There are three sources. This node's kernel says what this node has on its interfaces for VIPs. Nodes that take part in a Lease
 //! declare theirs there. And the status of every Node names its addresses, also where no agent runs.

@@ -248,7 +248,7 @@ impl LeaseVipsAdapter {
             interfaces.iter().flat_map(|one| one.addresses.iter().map(ipnet::IpNet::addr)).collect();
         // Without any interface nothing is known anew.
         if !interfaces.is_empty() && own != self.own {
-            self.own = own.clone();
+            self.own.clone_from(&own);
             self.seen(Seen::Own(own));
         }
     }
@@ -256,8 +256,9 @@ impl LeaseVipsAdapter {
     /// What the nodes that take part in a Lease declare as their own addresses, if it has changed: no VIP is one of them.
     fn look_at_declared(&mut self, lease: &str, event: &ForElector) {
         let view = match event {
-            ForElector::Seen(Some(view)) | ForElector::Wrote { result: Ok(view), .. } => view,
-            ForElector::Read { result: Ok(Some(view)), .. } => view,
+            ForElector::Seen(Some(view))
+            | ForElector::Wrote { result: Ok(view), .. }
+            | ForElector::Read { result: Ok(Some(view)), .. } => view,
             _ => return,
         };
         let now = &view.notes.participants;
