@@ -255,11 +255,11 @@ impl LeaseVipsAdapter {
 
     /// What the nodes that take part in a Lease declare as their own addresses, if it has changed: no VIP is one of them.
     fn look_at_declared(&mut self, lease: &str, event: &ForElector) {
-        let view = match event {
-            ForElector::Seen(Some(view))
-            | ForElector::Wrote { result: Ok(view), .. }
-            | ForElector::Read { result: Ok(Some(view)), .. } => view,
-            _ => return,
+        let (ForElector::Seen(Some(view))
+        | ForElector::Wrote { result: Ok(view), .. }
+        | ForElector::Read { result: Ok(Some(view)), .. }) = event
+        else {
+            return;
         };
         let now = &view.notes.participants;
         if self.declared.get(lease) == Some(now) {
