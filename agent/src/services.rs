@@ -6,12 +6,14 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::address_task::{self, Needs, Policy, Started};
+use crate::api::objects::Key;
 use crate::api::{EventNote, Events, Regarding, Severity};
 use crate::catalog::Catalog;
 use crate::core::placement::Interface;
 use crate::core::session_vips::Input;
 use crate::event_loop::STUCK;
 use crate::ops::Ops;
+use crate::ops::services::ServiceVip;
 use crate::settings::{Services, ServicesInterface, Settings};
 use crate::watches::Message;
 
@@ -28,18 +30,33 @@ pub fn interfaces(settings: &Settings, services: &Services) -> (Option<String>, 
 /// after a later change.
 pub fn tell_remarks(catalog: &mut Catalog, events: &Events) {
     while let Some(remark) = catalog.remark() {
-        let regarding = Regarding::Service {
-            namespace: remark.service.namespace.clone(),
-            name: remark.service.name.clone(),
-            uid: remark.uid.clone(),
+        let (Key { namespace, name }, uid) = (remark.object.clone(), remark.uid.clone());
+        let regarding = if remark.is_service {
+            Regarding::Service { namespace, name, uid }
+        } else {
+            Regarding::AddressOfAll { namespace, name, uid }
         };
         let (reason, note) = (remark.reason, remark.text.clone());
         if !events.send(EventNote { regarding, severity: Severity::Warning, reason, action: "Serve", note }) {
             return;
         }
-        tracing::warn!(service = %remark.service, reason, "{}", remark.text);
+        tracing::warn!(object = %remark.object, reason, "{}", remark.text);
         catalog.remark_was_told();
     }
+}
+
+/// For the status: the addresses that are no VIPs, because nodes have them for themselves.
+pub fn owned(catalog: &Catalog) -> impl Iterator<Item = ServiceVip> {
+    catalog.owned().map(move |(address, node)| ServiceVip {
+        address,
+        object: catalog.ip_address(address).map(|object| object.metadata.key().to_string()).unwrap_or_default(),
+        services: catalog.services_of(address).into_iter().map(ToString::to_string).collect(),
+        interface: String::new(),
+        holder: String::new(),
+        carried: None,
+        next: vec![],
+        why: format!("not carried: it is an address of the node {node}"),
+    })
 }
 
 /// Tells a placement which addresses are the control plane's VIPs, at once and after each change.

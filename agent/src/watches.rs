@@ -1,6 +1,7 @@
 //! Watches, one for each kind. Their changes go to the loop.
 
 mod lost;
+mod nodes;
 mod slices;
 mod unpublished;
 
@@ -26,6 +27,7 @@ use crate::api::typed::{Follow, Followed, QUIET};
 use crate::api::{ApiError, Limits, Servers};
 use crate::catalog::{Change, Seen};
 use crate::core::session_vips::Input;
+use nodes::{NODES, follow_nodes};
 use slices::{SLICES, Services, follow_slices};
 use unpublished::follow_unpublished;
 
@@ -89,6 +91,8 @@ pub struct Watches {
     last: usize,
     /// The Services whose slices are watched.
     slices_of: watch::Sender<Services>,
+    /// The addresses of all Nodes are watched.
+    nodes: bool,
 }
 
 impl Drop for Watches {
@@ -103,8 +107,17 @@ impl Watches {
         let (slices_of, wanted) = watch::channel(Services::default());
         let sessions = namespace.map(|namespace| Sessions::new(servers.clone(), namespace.to_owned()));
         let kick = Arc::new(Notify::new());
-        let mut all =
-            Self { servers, told, kick, tasks: vec![], sessions, followed: BTreeMap::new(), last: 0, slices_of };
+        let mut all = Self {
+            servers,
+            told,
+            kick,
+            tasks: vec![],
+            sessions,
+            followed: BTreeMap::new(),
+            last: 0,
+            slices_of,
+            nodes: false,
+        };
         if let Some(namespace) = namespace {
             all.watch_sessions(namespace);
         }
@@ -121,6 +134,14 @@ impl Watches {
         let follow = all.follow(path.into(), "endpointslices.discovery.k8s.io", SLICES);
         all.tasks.push(tokio::spawn(follow_slices(follow, wanted, all.told.clone())));
         all
+    }
+
+    /// Watches the addresses of all Nodes from now on.
+    pub fn nodes(&mut self) {
+        if !std::mem::replace(&mut self.nodes, true) {
+            let follow = self.follow("/api/v1/nodes".into(), "nodes", NODES);
+            self.tasks.push(tokio::spawn(follow_nodes(follow, self.told.clone())));
+        }
     }
 
     /// Reopens all watches: their API server may hang.

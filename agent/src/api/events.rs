@@ -50,6 +50,15 @@ pub enum Regarding {
         /// Its uid, if known.
         uid: Option<String>,
     },
+    /// An `IPAddress`, of which every node says the same: as with a Service.
+    AddressOfAll {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
     /// A Service. Every node sends this Event: it has a name of its own, and the API server keeps the first.
     Service {
         /// Its namespace.
@@ -174,13 +183,16 @@ impl Sender {
             Regarding::Address { namespace, name, uid } => {
                 ("IPAddress", ipam.as_str(), namespace.as_str(), name, uid.as_deref())
             }
+            Regarding::AddressOfAll { namespace, name, uid } => {
+                ("IPAddress", ipam.as_str(), namespace.as_str(), name, Some(uid.as_str()))
+            }
             Regarding::Service { namespace, name, uid } => {
                 ("Service", "v1", namespace.as_str(), name, Some(uid.as_str()))
             }
             // kubectl describe looks for Events whose uid is the Node's name, because the kubelet's Events have that.
             Regarding::Node { name } => ("Node", "v1", "", name, Some(name.as_str())),
         };
-        let shared = matches!(note.regarding, Regarding::Service { .. });
+        let shared = matches!(note.regarding, Regarding::Service { .. } | Regarding::AddressOfAll { .. });
         let text =
             if more > 0 && !shared { format!("{} ({more} times more since)", note.note) } else { note.note.clone() };
         let event = Event {

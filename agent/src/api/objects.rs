@@ -212,8 +212,17 @@ struct LoadBalancer {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+#[serde(rename_all = "camelCase")]
 struct Ingress {
     ip: Option<String>,
+    ip_mode: Option<String>,
+}
+
+impl Ingress {
+    /// The address, if the Service has it as a VIP. With `ipMode: Proxy` it is a host's own, which passes packets on.
+    fn vip(&self) -> Option<&str> {
+        self.ip.as_deref().filter(|_| self.ip_mode.as_deref() != Some("Proxy"))
+    }
 }
 
 impl Service {
@@ -293,7 +302,16 @@ impl Service {
 
     /// The addresses in its status.
     pub fn shown(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.status.load_balancer.ingress.iter().filter_map(|one| one.ip.as_deref().and_then(read))
+        self.status.load_balancer.ingress.iter().filter_map(|one| one.vip().and_then(read))
+    }
+
+    /// Whether the address is stated by nothing but the status, which another load balancer may have written.
+    #[must_use]
+    pub fn states_by_status(&self, address: IpAddr) -> bool {
+        let annotated = self.metadata.annotations.load_balancer_ips.as_deref().is_some_and(|text| !text.is_empty());
+        let asked = self.spec.load_balancer_ip.as_deref().and_then(|text| text.trim().parse::<IpAddr>().ok());
+        let recorded = self.addresses().any(|(_, ip)| ip == address);
+        !annotated && !recorded && asked.map(|ip| ip.to_canonical()) != Some(address)
     }
 
     /// The parts of kube-vip's annotation that [`Service::stated`] leaves out.
@@ -441,6 +459,46 @@ impl Node {
     }
 }
 
+/// A Node, as far as it says which addresses are its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeAddresses {
+    /// Its name.
+    pub metadata: Named,
+    #[serde(deserialize_with = "or_default")]
+    status: AddressesStatus,
+}
+
+/// A name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    /// `name`.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct AddressesStatus {
+    #[serde(deserialize_with = "or_default")]
+    addresses: Vec<NodeAddress>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct NodeAddress {
+    address: String,
+}
+
+impl NodeAddresses {
+    /// The addresses that its status names, of whatever type; host names are left out.
+    #[must_use]
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        let all = self.status.addresses.iter().filter_map(|one| one.address.parse::<IpAddr>().ok());
+        all.map(|ip| ip.to_canonical()).collect()
+    }
+}
+
 /// The API writes null for empty values in some places.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
@@ -479,6 +537,9 @@ mod tests {
         assert_eq!(stated("", "", shown), ["10.0.0.6", "fd00::6"]);
         assert_eq!(stated("", r#","loadBalancerIP":"10.0.0.9""#, shown), ["10.0.0.9", "fd00::6"]);
         assert!(stated(&format!(r#"{annotation},"kube-vip.io/ignore":"true""#), "", "").is_empty());
+        let modes =
+            r#"{"ip":"10.0.0.7","ipMode":"Proxy"},{"ip":"10.0.0.8","ipMode":"VIP"},{"ip":"fd00::8","ipMode":null}"#;
+        assert_eq!(stated("", "", modes), ["10.0.0.8", "fd00::8"], "the address of a proxy is its host's");
     }
 
     #[test]
@@ -506,6 +567,20 @@ mod tests {
         .unwrap();
         assert_eq!(slice.nodes().collect::<Vec<_>>(), [("a", true), ("b", false)]);
         assert_eq!(serde_json::from_str::<Slice>(r#"{"endpoints":null}"#).unwrap().nodes().count(), 0);
+    }
+
+    #[test]
+    fn a_node_has_the_addresses_that_its_status_names() {
+        let node: NodeAddresses = serde_json::from_str(
+            r#"{"metadata":{"name":"n","labels":{"a":"b"}},"spec":{},"status":{"images":[],"addresses":[
+            {"type":"InternalIP","address":"10.0.0.12"},{"type":"InternalIP","address":"fd00::12"},
+            {"type":"ExternalIP","address":"192.0.2.12"},{"type":"Hostname","address":"n"}]}}"#,
+        )
+        .unwrap();
+        let all: Vec<String> = node.addresses().iter().map(ToString::to_string).collect();
+        assert_eq!((node.metadata.name.as_str(), all.len()), ("n", 3), "{all:?}");
+        let bare = r#"{"metadata":{"name":"n"},"status":{"addresses":null}}"#;
+        assert!(serde_json::from_str::<NodeAddresses>(bare).unwrap().addresses().is_empty());
     }
 
     #[test]

@@ -8,11 +8,14 @@
 mod classes;
 mod demand;
 mod node;
+mod owners;
 mod remarks;
 mod slices;
 mod stated;
 mod text;
 
+#[cfg(test)]
+mod owners_tests;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::api::addresses::view;
-use crate::api::objects::{IpAddress, Key, Node, Service, Slice};
+use crate::api::objects::{IpAddress, Key, Node, NodeAddresses, Service, Slice};
 use crate::core::placement::{Demand, Interface, Labels};
 use crate::core::session::{AddressView, Standing};
 use crate::core::session_vips::Input;
@@ -46,6 +49,21 @@ pub enum Seen {
     Slices(Dealt, Change<Slice>),
     /// A change of this node's Node.
     Node(Change<Node>),
+    /// A change of any Node's addresses.
+    NodeAddresses(Change<NodeAddresses>),
+    /// This program may not list Nodes.
+    NodesDenied,
+    /// What the nodes that take part in a Lease declare as their own addresses.
+    Declared {
+        /// The Lease.
+        lease: String,
+        /// The nodes.
+        nodes: BTreeMap<String, BTreeSet<IpAddr>>,
+    },
+    /// This node's own addresses on its interfaces for VIPs.
+    Own(BTreeSet<IpAddr>),
+    /// VIPs that an earlier run of this agent left on this node.
+    LeftOver(Vec<IpAddr>),
 }
 
 /// A change as a watch shows it.
@@ -82,6 +100,7 @@ pub struct Catalog {
     /// The Services whose slices are all known.
     covered: BTreeMap<Key, Cover>,
     listed: Listed,
+    owners: owners::Owners,
     told: BTreeMap<IpAddr, Told>,
     /// What was last said of this node.
     standing: Option<Standing>,
@@ -125,6 +144,8 @@ struct Told {
     key: Key,
     view: Option<AddressView>,
     demand: Option<Demand>,
+    /// The node that has the address for itself: nothing is demanded then.
+    owner: Option<String>,
 }
 
 impl Catalog {
@@ -145,6 +166,7 @@ impl Catalog {
             slices_of: BTreeMap::new(),
             covered: BTreeMap::new(),
             listed: Listed::default(),
+            owners: owners::Owners::default(),
             told: BTreeMap::new(),
             standing: None,
             labels: Labels::new(),
@@ -169,6 +191,11 @@ impl Catalog {
             Seen::Services(change) => self.take_services(change),
             Seen::Slices(dealt, change) => self.take_slices(&dealt, change),
             Seen::Node(change) => self.take_node(change, &mut out),
+            Seen::NodeAddresses(change) => self.take_node_addresses(change),
+            Seen::NodesDenied => self.nodes_denied(),
+            Seen::Declared { lease, nodes } => self.take_declared(&lease, nodes),
+            Seen::Own(own) => self.take_own(own),
+            Seen::LeftOver(vips) => self.take_left_over(&vips),
         }
         self.tell(listed, &mut out);
         out
@@ -368,12 +395,25 @@ impl Catalog {
                 Some(None) => self.stated_demand(address),
                 demand => demand,
             };
+            let (demand, owner) = match demand {
+                // Whoever wants it: an address that a node has for itself is no VIP.
+                Some(Some(wanted)) => match self.owner_of(address) {
+                    Ok(None) => (Some(Some(wanted)), None),
+                    Ok(owner) => (Some(None), owner),
+                    Err(()) => (None, None),
+                },
+                demand => (demand, None),
+            };
+            self.remark_on_owner(address, owner.as_deref(), demand.is_none());
             let told = self.told.entry(address).or_default();
             if told.view != shown || (listed && shown.is_some()) {
                 told.view.clone_from(&shown);
                 out.push(Input::Address { listed, address, view: shown.clone() });
             }
             told.key = key;
+            if demand.is_some() {
+                told.owner = owner;
+            }
             // A demand that is not known yet stays as it was.
             if let Some(demand) = demand {
                 if demand.is_none() && told.demand.is_some() {
@@ -384,7 +424,7 @@ impl Catalog {
                     told.demand = demand;
                 }
             }
-            if shown.is_none() && told.demand.is_none() {
+            if shown.is_none() && told.demand.is_none() && told.owner.is_none() {
                 self.told.remove(&address);
             }
         }
@@ -392,7 +432,7 @@ impl Catalog {
             out.push(Input::Wanted(wanted));
         }
         let complete = self.listed.addresses == [true; WATCHES] && self.listed.services && self.listed.node;
-        if !self.synced && complete && self.is_all_covered() {
+        if !self.synced && complete && self.is_all_covered() && self.owners.is_known() {
             self.synced = true;
             out.push(Input::Synced);
         }

@@ -1,5 +1,5 @@
-//! What a Service asks for and does not get here: annotations of kube-vip's that Mooring does not honour, and the control plane's
-//! VIP. The user of the Service is told once, and what to do instead.
+//! What a Service asks for and does not get here: annotations of kube-vip's that Mooring does not honour, the control plane's VIP, and
+//! addresses that nodes have for themselves. The user of the Service is told once, and what to do instead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -7,11 +7,13 @@ use std::net::IpAddr;
 use super::Catalog;
 use crate::api::objects::{Key, LeftOut, Service};
 
-/// What the user of a Service should know.
+/// What the user of a Service, or of an `IPAddress` that no Service has, should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The Service.
-    pub service: Key,
+    /// The object.
+    pub object: Key,
+    /// It is a Service.
+    pub is_service: bool,
     /// Its uid.
     pub uid: String,
     /// The reason of the Event.
@@ -30,6 +32,8 @@ const OF_CONTROL_PLANE: &str = "AddressOfControlPlane";
 pub(super) struct Remarks {
     /// The last remark of each reason on a Service: its uid and the text.
     made: BTreeMap<(Key, &'static str), (String, String)>,
+    /// The last remark on whose an address is, for each object that asks for it.
+    owners: BTreeMap<(IpAddr, Key), (String, String)>,
     waiting: VecDeque<Remark>,
 }
 
@@ -43,7 +47,8 @@ impl Remarks {
         let said = (service.metadata.uid.clone(), text);
         if self.made.get(&key) != Some(&said) {
             self.waiting.push_back(Remark {
-                service: key.0.clone(),
+                object: key.0.clone(),
+                is_service: true,
                 uid: said.0.clone(),
                 reason,
                 text: said.1.clone(),
@@ -68,6 +73,35 @@ impl Catalog {
     /// The next remark was told.
     pub fn remark_was_told(&mut self) {
         self.remarks.waiting.pop_front();
+    }
+
+    /// A node has the address for itself; None: no node has it, or nobody asks for it any more. `unknown`: that is not known.
+    pub(super) fn remark_on_owner(&mut self, address: IpAddr, owner: Option<&str>, unknown: bool) {
+        let mut said: BTreeMap<Key, Remark> = BTreeMap::new();
+        if let Some(node) = owner {
+            let remark = |object: Key, is_service, uid: &str, by_status| {
+                let text = text_of_owner(address, node, by_status);
+                Remark { object, is_service, uid: uid.to_owned(), reason: "AddressOfNode", text }
+            };
+            let services = self.asking_for(address).into_iter();
+            for service in services.filter_map(|key| self.service(&key)) {
+                let (key, uid) = (service.metadata.key(), &service.metadata.uid);
+                said.insert(key.clone(), remark(key, true, uid, service.states_by_status(address)));
+            }
+            if let Some((key, object)) = self.object_of(address).filter(|_| said.is_empty()) {
+                said.insert(key.clone(), remark(key.clone(), false, &object.metadata.uid, false));
+            }
+        } else if unknown {
+            return;
+        }
+        let made = &mut self.remarks.owners;
+        made.retain(|(one, key), _| *one != address || said.contains_key(key));
+        for (key, remark) in said {
+            let now = (remark.uid.clone(), remark.text.clone());
+            if made.insert((address, key), now.clone()).as_ref() != Some(&now) {
+                self.remarks.waiting.push_back(remark);
+            }
+        }
     }
 
     /// Looks whether a Service that this node may serve asks for something that it does not get.
@@ -121,6 +155,16 @@ impl Catalog {
 #[must_use]
 pub fn of_control_plane(address: &IpAddr) -> String {
     format!("{address} is the control plane's VIP, and no Service gets it: ask for another address")
+}
+
+fn text_of_owner(address: IpAddr, node: &str, by_status: bool) -> String {
+    if by_status {
+        return format!(
+            "{address} is not carried: it is an address of the node {node}, and another load balancer has written it into the status \
+             (on k3s: ServiceLB). Let one of both serve this Service: by spec.loadBalancerClass, or switch the other one off"
+        );
+    }
+    format!("{address} is not carried: it is an address of the node {node}. Ask for another address")
 }
 
 /// The remark on a Service; empty: nothing is to be said. `alone`: no allocator has given the Service its addresses, and

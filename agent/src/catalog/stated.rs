@@ -28,7 +28,7 @@ impl Catalog {
     pub fn is_known(&self, objects: bool) -> bool {
         let listed = self.listed.services && self.listed.node;
         let objects = !objects || self.listed.addresses.iter().all(|listed| *listed);
-        listed && objects && self.is_all_covered()
+        listed && objects && self.is_all_covered() && self.owners.is_known()
     }
 
     /// The Lease of a VIP where each Service has a Lease: the Lease of the first of its Services, so that Services

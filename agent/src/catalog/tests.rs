@@ -51,6 +51,7 @@ fn listed() -> Catalog {
     catalog.take(Seen::Addresses(0, Change::All(vec![])));
     catalog.take(Seen::Addresses(1, Change::All(vec![])));
     catalog.take(Seen::Services(Change::All(vec![])));
+    catalog.take(Seen::NodeAddresses(Change::All(vec![])));
     let out = catalog.take(Seen::Node(Change::All(vec![node("n1", &json!({}))])));
     assert!(out.contains(&Input::Synced) && catalog.is_synced());
     catalog
@@ -61,7 +62,7 @@ fn remarks(catalog: &mut Catalog) -> Vec<(String, String)> {
     let next = |catalog: &mut Catalog| {
         let remark = catalog.remark().cloned()?;
         catalog.remark_was_told();
-        Some((remark.service.name, remark.text))
+        Some((remark.object.name, remark.text))
     };
     std::iter::from_fn(|| next(catalog)).collect()
 }
@@ -132,7 +133,7 @@ fn who_asks_for_the_control_planes_vip_is_told_that_nobody_gets_it() {
         let all = std::iter::from_fn(|| {
             let remark = catalog.remark().cloned()?;
             catalog.remark_was_told();
-            Some(format!("{} {}: {}", remark.reason, remark.service.name, remark.text))
+            Some(format!("{} {}: {}", remark.reason, remark.object.name, remark.text))
         });
         all.collect::<Vec<_>>()
     };
@@ -398,6 +399,7 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     let mut catalog = Catalog::new("n1", Interface::First).by_services(super::Classes::default());
     assert!(!catalog.is_known(false));
     catalog.take(Seen::Services(Change::All(vec![])));
+    catalog.take(Seen::NodeAddresses(Change::All(vec![])));
     catalog.take(Seen::Node(Change::All(vec![node("n1", &json!({}))])));
     assert!(catalog.is_known(false) && !catalog.is_known(true));
     let both = vec![Demand::of(ip("10.0.0.5")), Demand::of(ip("fd00::5"))];

@@ -111,6 +111,7 @@ mod tests {
     fn catalog(services: Vec<Service>) -> Catalog {
         let mut catalog = Catalog::new("w1", Where::First).by_services(Classes::default());
         catalog.take(Seen::Node(Change::All(vec![Node::default()])));
+        catalog.take(Seen::NodeAddresses(Change::All(vec![])));
         catalog.take(Seen::Services(Change::All(services)));
         catalog
     }

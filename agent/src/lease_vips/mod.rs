@@ -23,6 +23,7 @@ use crate::core::Interface as Declared;
 use crate::core::action::Report;
 use crate::core::echo;
 use crate::core::event::{Event as ForElector, Moment};
+use crate::core::lease::Participant;
 use crate::core::lease_vips::{Assignment, Call, Event, Input, LeaseVips, Report as OfLease};
 use crate::core::rules::{FENCE_ENDS, Rules};
 use crate::core::session_vips::Input as Shown;
@@ -67,6 +68,12 @@ struct LeaseVipsAdapter {
     /// The control plane's VIPs of this node: no VIP of a Service is one of them.
     reserved: BTreeSet<IpAddr>,
     lost: Lost,
+    /// This node's own addresses.
+    own: BTreeSet<IpAddr>,
+    /// The nodes that take part in each Lease, as the catalog was told.
+    declared: BTreeMap<String, BTreeMap<String, Participant>>,
+    /// The loop's own inbox.
+    told: mpsc::Sender<Message>,
     cluster: Cluster,
     ops: Arc<Ops>,
     /// When the addresses to listen for and the gauges are next updated.
@@ -124,7 +131,7 @@ pub async fn run(
         leases,
         catalog: Catalog::new(&settings.node_name, elsewhere).by_services(classes),
         clients: LeaseClients::new(cluster.servers.clone(), answer),
-        watches: Watches::start(cluster.servers.clone(), &settings.node_name, None, told),
+        watches: Watches::start(cluster.servers.clone(), &settings.node_name, None, told.clone()),
         needs,
         new_needs: None,
         assignments: None,
@@ -135,6 +142,9 @@ pub async fn run(
         had_first: false,
         reserved: BTreeSet::new(),
         lost: Lost::default(),
+        own: BTreeSet::new(),
+        declared: BTreeMap::new(),
+        told: told.clone(),
         cluster,
         ops,
         tidy: Time::default(),
@@ -177,6 +187,9 @@ impl LeaseVipsAdapter {
             }
         }
         tell_remarks(&mut self.catalog, &self.cluster.events);
+        if self.catalog.asks_for_nodes() {
+            self.watches.nodes();
+        }
         if of_services {
             self.watches.slices_of(self.catalog.local_services());
         }
@@ -201,6 +214,7 @@ impl LeaseVipsAdapter {
 
     /// Which VIPs this node may carry by which Lease, if the answer has changed.
     fn work_out(&mut self, core: &LeaseVips, interfaces: &[Interface]) -> Option<Event> {
+        self.look_at_own(interfaces);
         self.known |= self.objects != Objects::Unknown && self.catalog.is_known(self.objects == Objects::There);
         self.work_out_needs();
         self.had_first |= interfaces.first().is_some_and(Interface::exists);
@@ -232,6 +246,37 @@ impl LeaseVipsAdapter {
         }
         self.assignments = Some(found.clone());
         Some(Event::Input(Input::Assignments(found)))
+    }
+
+    /// This node's own addresses are no VIPs.
+    fn look_at_own(&mut self, interfaces: &[Interface]) {
+        let own: BTreeSet<IpAddr> =
+            interfaces.iter().flat_map(|one| one.addresses.iter().map(ipnet::IpNet::addr)).collect();
+        // Without any interface nothing is known anew.
+        if !interfaces.is_empty() && own != self.own {
+            self.own.clone_from(&own);
+            self.seen(Seen::Own(own));
+        }
+    }
+
+    /// What the nodes that take part in a Lease declare as their own addresses, if it has changed: no VIP is one of them.
+    fn look_at_declared(&mut self, lease: &str, event: &ForElector) {
+        let (ForElector::Seen(Some(view))
+        | ForElector::Wrote { result: Ok(view), .. }
+        | ForElector::Read { result: Ok(Some(view)), .. }) = event
+        else {
+            return;
+        };
+        let now = &view.notes.participants;
+        if self.declared.get(lease) == Some(now) {
+            return;
+        }
+        let nodes = now.iter().map(|(node, one)| (node.clone(), one.addresses.iter().copied().collect())).collect();
+        let seen = Message::Seen(Box::new(Seen::Declared { lease: lease.to_owned(), nodes }));
+        // If the loop is busy, the next renewal shows it again.
+        if self.told.try_send(seen).is_ok() {
+            self.declared.insert(lease.to_owned(), now.clone());
+        }
     }
 
     /// Writes which node has which VIP, for others to read.
@@ -320,6 +365,11 @@ impl Adapter for LeaseVipsAdapter {
         {
             self.clients.distrust_watch(name);
         }
+        match event {
+            Event::Input(Input::Lease { name, event }) => self.look_at_declared(name, event),
+            Event::LeftOver(vips) => self.seen(Seen::LeftOver(vips.iter().map(|vip| vip.address).collect())),
+            _ => {}
+        }
         let others = matches!(event, Event::Input(Input::Assignments(_)) | Event::Node { .. }) || at.now >= self.tidy;
         if others {
             self.tidy = at.now + IDLE;
@@ -329,6 +379,7 @@ impl Adapter for LeaseVipsAdapter {
 
     fn after_step(&mut self, at: Moment, core: &LeaseVips, listens_anew: bool) {
         if listens_anew {
+            self.declared.retain(|lease, _| core.version(lease).is_some());
             self.clients.set(core.leases().collect::<Vec<_>>().into_iter());
             let (wanted, carried) = core.counts();
             self.ops.metrics.services(wanted, carried);

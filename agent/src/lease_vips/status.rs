@@ -11,6 +11,7 @@ use crate::core::placement::Demand;
 use crate::core::time::Time;
 use crate::datapath::Interface;
 use crate::ops::services::{ServiceVip, ServicesStatus};
+use crate::services::owned;
 use crate::settings::Leases;
 
 /// The sources of the status.
@@ -41,7 +42,7 @@ impl Status<'_> {
             api_server: self.server.clone().unwrap_or_default(),
             interfaces: self.interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
             watches: vec![],
-            vips: self.catalog.demands().map(|demand| self.vip(demand, &states)).collect(),
+            vips: self.catalog.demands().map(|demand| self.vip(demand, &states)).chain(owned(self.catalog)).collect(),
         }
     }
 

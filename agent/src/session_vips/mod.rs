@@ -118,6 +118,9 @@ impl SessionVipsAdapter {
                 self.new_needs = Some(needs);
             }
         }
+        if self.catalog.asks_for_nodes() {
+            self.watches.nodes();
+        }
         if of_services {
             self.watches.slices_of(self.catalog.local_services());
         }

@@ -16,6 +16,7 @@ use crate::datapath::{Interface, clock};
 use crate::ops::Ops;
 use crate::ops::services::{ServiceVip, ServicesStatus, Watched};
 use crate::reports::name_taken;
+use crate::services::owned;
 
 /// The shortest interval between two updates of the gauges; the loop steps at least as often.
 const EVERY: Duration = Duration::from_secs(1);
@@ -67,7 +68,7 @@ impl Status {
         reports: &Reports,
     ) -> ServicesStatus {
         let vips = session_vips.vips().filter_map(|state| self.vip(&state, session_vips, catalog, reports));
-        let mut vips: Vec<ServiceVip> = vips.collect();
+        let mut vips: Vec<ServiceVip> = vips.chain(owned(catalog)).collect();
         for (address, services) in catalog.refused() {
             let named = services.into_iter().map(ToString::to_string).collect();
             let why = of_control_plane(&address);

@@ -33,6 +33,11 @@ pub(super) struct Candidacy {
 }
 
 impl Candidacy {
+    /// The holder that the Lease named last, as far as this node has seen; empty: none yet.
+    pub(super) fn last_holder(&self) -> &str {
+        &self.last_holder
+    }
+
     /// Notes the holder that the Lease names. Returns the last one, if there was one and the Lease names another now.
     pub(super) fn saw_holder(&mut self, now: Time, holder: &str) -> Option<String> {
         if holder.is_empty() || holder == self.last_holder {

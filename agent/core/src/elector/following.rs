@@ -190,7 +190,7 @@ impl Elector {
             self.set_searching(true);
             return self.segment.witness.is_quiet();
         };
-        if self.is_peer(mac) {
+        if self.holder_with(mac).is_some() {
             return true;
         }
         self.candidacy.hold_off = now + Duration::from_secs(1);

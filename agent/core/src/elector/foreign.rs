@@ -70,7 +70,7 @@ impl Elector {
             && self.claims_count()
             && !self.is_searching()
             && knows_others()
-            && !self.is_peer(mac)
+            && !self.may_still_have(address, mac)
     }
 
     /// Whether another host's claim is that of a foreign owner: this node looks whether it may take the Lease, or it watches a

@@ -4,6 +4,10 @@
 //! the Lease (a name resolves to another address, an `IPAddress` object becomes known), and the holder that hands the Lease over
 //! may not have had all of the VIPs (its settings are older). Such a VIP is held back until the segment was asked for it. A
 //! foreign owner keeps it from being carried; the other VIPs go on.
+//!
+//! The answer of a node that takes part may mean that a hold has not ended yet. It means that of the nodes that the Lease names as
+//! holders, and of no address that the node has for itself: the addresses of living nodes may be shown as a Service's by another load
+//! balancer. Any other node is a foreign owner of what it answers for.
 
 use std::net::IpAddr;
 
@@ -104,7 +108,7 @@ impl Elector {
     /// Another host claims a VIP. True: the VIP is held back here, and the frame says nothing about the others.
     pub(super) fn heard_while_searching(&mut self, address: IpAddr, mac: Mac) -> bool {
         let now = self.step.at.now;
-        let peer = self.is_peer(mac);
+        let peer = self.may_still_have(address, mac);
         let following = matches!(self.role, Role::Following(_));
         let holding = matches!(self.role, Role::Holding(_));
         let Some(vip) = self.vips.get_mut(&address) else { return false };
@@ -129,6 +133,29 @@ impl Elector {
             self.report(Report::ForeignOwner { address, mac });
         }
         true
+    }
+
+    /// The participant with that MAC address, if this Lease names it as a holder, or did so last: it may answer for VIPs a little longer.
+    pub(super) fn holder_with(&self, mac: Mac) -> Option<&str> {
+        let view = self.lease.view()?;
+        // Void or not: it says who declared last.
+        let declared = view.notes.tenure.as_ref().map(|tenure| &tenure.declared);
+        if let Some(last) = declared.filter(|last| last.macs.contains(&mac)) {
+            return Some(&last.holder);
+        }
+        let from = view.handover().map(|handover| handover.from.as_str());
+        let last = declared.map(|declared| declared.holder.as_str());
+        let names = [Some(view.record.holder.as_str()), from, last, Some(self.candidacy.last_holder())];
+        view.participant_with(mac).filter(|name| names.contains(&Some(name)))
+    }
+
+    /// Whether an answer from there means that a holder which the Lease names still has the VIP. Of an address that the node has for
+    /// itself it does not.
+    pub(super) fn may_still_have(&self, address: IpAddr, mac: Mac) -> bool {
+        let participants = self.lease.view().map(|view| &view.notes.participants);
+        let own =
+            |name: &str| participants.and_then(|all| all.get(name)).is_some_and(|p| p.addresses.contains(&address));
+        self.holder_with(mac).is_some_and(|name| !own(name))
     }
 
     /// Nothing more has to be asked about these VIPs.

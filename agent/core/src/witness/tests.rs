@@ -302,7 +302,7 @@ fn a_lost_frame_after_the_answer_to_a_broadcast_is_no_silence() {
             }
         }
     }
-    witness.tick(ms(1_500));
+    witness.end_window(ms(1_500));
     assert!(!witness.is_silent());
     run(&mut witness, 1_500, 1_600, true, true);
     assert_eq!(witness.state().0, 0);

@@ -4,6 +4,7 @@
 mod changes;
 mod members;
 mod mishaps;
+mod owners;
 mod placements;
 mod stories;
 mod told;
@@ -13,6 +14,15 @@ use crate::runner::Test;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    let groups = [stories::all, changes::all, members::all, mishaps::all, placements::all, told::all, upgraded::all];
+    let groups = [
+        stories::all,
+        changes::all,
+        members::all,
+        mishaps::all,
+        owners::all,
+        placements::all,
+        told::all,
+        upgraded::all,
+    ];
     groups.into_iter().flat_map(|group| group()).collect()
 }

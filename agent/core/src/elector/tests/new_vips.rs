@@ -219,3 +219,64 @@ fn a_foreign_owner_of_one_vip_is_left_out_though_the_holder_declares_nothing() {
     assert_eq!(world.owners().len(), 1, "the Lease ended after 15 s");
     assert_ne!(world.owners(), [holder]);
 }
+
+/// The addresses of all hosts but one.
+fn addresses_of_others(world: &World, holder: usize) -> Vec<IpAddr> {
+    let others = world.hosts.iter().enumerate().filter(|(n, _)| *n != holder);
+    others.map(|(_, host)| host.address).collect()
+}
+
+/// Time passes. Whether no host carried another host's address meanwhile.
+fn stays_with_its_node(world: &mut World, seconds: u64) -> bool {
+    let own: Vec<IpAddr> = world.hosts.iter().map(|host| host.address).collect();
+    (0..seconds * 10).all(|_| {
+        world.run(ms(100));
+        !world.hosts.iter().any(|host| own.iter().any(|address| host.carries.contains_key(address)))
+    })
+}
+
+/// Another load balancer shows the addresses of nodes as a Service's.
+#[test]
+fn an_address_that_another_participant_has_is_not_carried() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let since = world.now;
+    let others = addresses_of_others(&world, holder);
+    tell_all(&mut world, &[others.as_slice(), &[VIP]].concat());
+    assert!(stays_with_its_node(&mut world, 30), "it is the node's own");
+    for address in others {
+        let told = |r: &Report| matches!(r, Report::ForeignOwner { address: of, .. } if *of == address);
+        assert_eq!(world.reported(holder, told), 1, "{address}");
+    }
+    assert!(world.time_with(since, |n| n != 1).is_zero(), "the VIP stays where it is");
+}
+
+/// The same, and the holder is gone: others look whether they may take the Lease.
+#[test]
+fn an_address_that_another_participant_has_is_not_carried_by_the_next_holder() {
+    for crashes in [true, false] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let all = world.hosts.iter().map(|host| host.address).chain([VIP]).collect::<Vec<_>>();
+        for n in 0..3 {
+            let own = world.hosts[n].address;
+            let others: Vec<IpAddr> = all.iter().copied().filter(|address| *address != own).collect();
+            world.tell(n, Event::Vips(others));
+        }
+        world.run(ms(5_000));
+        if crashes {
+            world.crash(holder);
+        } else {
+            world.tell(holder, Event::Shutdown);
+        }
+        // That of a node that crashed says nothing on the segment.
+        let mut living = addresses_of_others(&world, holder);
+        living.extend((!crashes).then(|| world.hosts[holder].address));
+        for _ in 0..300 {
+            world.run(ms(100));
+            let carried =
+                world.hosts.iter().any(|host| living.iter().any(|address| host.carries.contains_key(address)));
+            assert!(!carried, "crashes: {crashes}");
+        }
+        assert_eq!(world.owners().len(), 1, "crashes: {crashes}");
+        assert_ne!(world.owners(), [holder], "crashes: {crashes}");
+    }
+}
