@@ -8,6 +8,7 @@ mod contract;
 mod crash;
 mod election;
 mod endpoint;
+mod evidence;
 mod families;
 mod health;
 mod kinds;
@@ -62,6 +63,7 @@ pub fn all(seed: u64) -> Vec<Test<()>> {
         health::all,
         conflict::all,
         link::all,
+        evidence::all,
         families::all,
         mixed::all,
         named::all,

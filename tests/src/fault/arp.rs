@@ -1,0 +1,81 @@
+//! What switches and virtual networks do to ARP, without harm to IP: the agent's evidence is ARP.
+//!
+//! A host whose questions are dropped cannot find other hosts either. In the field such a host reaches the API by another
+//! network; here every host knows the MAC addresses of all others by heart ([`Lab::acquaint`]), but those of no VIP.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+
+use mooring_agent::core::time::Time;
+use netlink_packet_route::neighbour::NeighbourState;
+
+use super::Error;
+use super::rules::Rule;
+use crate::lab::Lab;
+use crate::observe::neighbours::set_neighbour;
+use crate::segment::{GATEWAY, ip4, mac};
+
+impl Lab {
+    /// ARP of a host gets out no more. The host hears all that others say, and IP still passes.
+    ///
+    /// # Errors
+    /// There is no such host, or nft is missing.
+    pub fn mute(&self, host: &str) -> Result<Time, Error> {
+        self.let_speak(host, &[])
+    }
+
+    /// ARP of a host gets out only if its sender address is one of these, as with port security of OpenStack, in OVN, or with
+    /// dynamic ARP inspection. A probe (RFC 5227) has the sender 0.0.0.0.
+    ///
+    /// # Errors
+    /// There is no such host, or nft is missing.
+    pub fn let_speak(&self, host: &str, as_whom: &[IpAddr]) -> Result<Time, Error> {
+        let port = self.host(host)?.name().to_owned();
+        self.acquaint()?;
+        let v4 = |address: &IpAddr| if let IpAddr::V4(v4) = address { Some(*v4) } else { None };
+        let allowed: BTreeSet<Ipv4Addr> = as_whom.iter().filter_map(v4).collect();
+        self.rules(|rules| {
+            rules.retain(|rule| !is_filter(rule, &port));
+            rules.insert(Rule::ArpSender { port, allowed });
+        })
+    }
+
+    /// Ends [`Lab::mute`] and [`Lab::let_speak`].
+    ///
+    /// # Errors
+    /// nft is missing.
+    pub fn unmute(&self, host: &str) -> Result<Time, Error> {
+        self.rules(|rules| rules.retain(|rule| !is_filter(rule, host)))
+    }
+
+    /// These hosts hear no ARP of each other, as on isolated ports. All others hear them, and are heard.
+    ///
+    /// # Errors
+    /// There is no such host, or nft is missing.
+    pub fn estrange(&self, hosts: &[&str]) -> Result<Time, Error> {
+        for host in hosts {
+            self.host(host)?;
+        }
+        self.acquaint()?;
+        let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (*from, *to)));
+        let cuts = pairs.filter(|(from, to)| from != to);
+        let cuts = cuts.map(|(from, to)| Rule::CutArp { from: from.to_owned(), to: to.to_owned() });
+        self.rules(|rules| rules.extend(cuts))
+    }
+
+    /// Every host knows the MAC address of every other one, and of the gateway, for ever.
+    fn acquaint(&self) -> Result<(), Error> {
+        let up: Vec<_> = self.hosts().into_iter().filter(|host| host.netns().index("eth0").is_ok()).collect();
+        let numbers: Vec<u8> = up.iter().map(crate::host::Host::number).chain([GATEWAY]).collect();
+        for host in &up {
+            for number in numbers.iter().filter(|number| **number != host.number()) {
+                set_neighbour(host.netns(), "eth0", ip4(*number).into(), mac(*number), NeighbourState::Permanent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_filter(rule: &Rule, of: &str) -> bool {
+    matches!(rule, Rule::ArpSender { port, .. } if port == of)
+}

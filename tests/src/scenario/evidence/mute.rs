@@ -1,0 +1,106 @@
+//! A node that hears everything, and is not heard: its probes do not get out, so that nobody answers them.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::busy;
+use crate::observe::now;
+use crate::rig::worker::WorkerRig;
+use crate::runner::{Ctx, Test};
+use crate::scenario::rig::{SOON, ScenarioRig, pass, says};
+use crate::scenario::story;
+
+/// What the agent of a node says that took a VIP by what the segment proved, and is not heard itself.
+const SAYS_MUTE: &str = "reason=\"Mute\"";
+
+/// A node that notices that it is mute gives its VIPs back within this time.
+const GIVEN_BACK: Duration = Duration::from_secs(20);
+
+/// The stories of this theme.
+pub fn all() -> Vec<Test<()>> {
+    vec![
+        story!("evidence", candidate, "mute-candidate-takes-nothing", 3).counting(),
+        story!("evidence", node, "mute-node-takes-no-service-vip", 4).counting(),
+        story!("evidence", after_take, "mute-after-the-take-gives-back", 4),
+    ]
+}
+
+/// The holder lives. A candidate that cannot ask hears what the gateway and the third node say to others.
+async fn candidate(ctx: &mut Ctx<()>) -> Result<()> {
+    let (rig, holder) = ScenarioRig::usual(ctx).await?;
+    rig.all_take_part().await?;
+    let mute = rig.other_than(&[&holder])?;
+    let third = rig.other_than(&[&holder, &mute])?;
+    let prober = rig.prober()?;
+    prober.answer_after(now(), None, SOON).await?;
+    let talk = busy(&rig.lab, &[&third])?;
+    let from = rig.lab.mute(&mute)?;
+    ctx.note(&format!("{mute} is mute"));
+    pass(30).await;
+    drop(talk);
+    rig.still(&holder, from)?;
+    rig.nothing_lost(&prober.finish()?)
+}
+
+/// The same for VIPs of Services: the mute node carries none, and ends no session of a node that lives.
+async fn node(ctx: &mut Ctx<()>) -> Result<()> {
+    let rig = WorkerRig::serving(ctx, 3, 2).await?;
+    pass(5).await;
+    let mut had = Vec::new();
+    for vip in rig.vips() {
+        had.push((*vip, rig.settled(*vip).await?));
+    }
+    let carrying: BTreeSet<&str> = had.iter().map(|(_, node)| node.as_str()).collect();
+    let mute = rig.nodes.iter().find(|node| !carrying.contains(node.as_str())).context("each node carries a VIP")?;
+    let carrying: Vec<&str> = carrying.into_iter().collect();
+    let probers = had.iter().map(|(vip, _)| rig.prober(*vip)).collect::<Result<Vec<_>>>()?;
+    for prober in &probers {
+        prober.answer_after(now(), None, SOON).await?;
+    }
+    let talk = busy(rig.lab(), &carrying)?;
+    let from = rig.lab().mute(mute)?;
+    ctx.note(&format!("{mute} is mute"));
+    pass(30).await;
+    drop(talk);
+    for (vip, node) in &had {
+        let timeline = rig.timeline(*vip);
+        let others: Vec<_> = timeline.holds().iter().filter(|hold| hold.host != *node).collect();
+        ensure!(others.is_empty(), "{vip} of {node} was taken: {others:?}; {}", rig.logs());
+        rig.never_gone(*vip, from)?;
+    }
+    probers.into_iter().try_for_each(|prober| rig.nothing_lost(prober))
+}
+
+/// The holder crashes, and a candidate takes over, rightly. It is not heard from then on: another one must have the VIP.
+async fn after_take(ctx: &mut Ctx<()>) -> Result<()> {
+    let (mut rig, first) = ScenarioRig::usual(ctx).await?;
+    rig.all_take_part().await?;
+    let candidates: Vec<String> = rig.lab.control_planes().into_iter().filter(|name| *name != first).collect();
+    // They may ask, and nobody hears that one of them has the VIP.
+    for name in &candidates {
+        let own = rig.lab.host(name)?.ip4();
+        rig.lab.let_speak(name, &[own.into(), IpAddr::from(Ipv4Addr::UNSPECIFIED)])?;
+    }
+    pass(2).await;
+    let crashed = rig.crash(&first)?;
+    let second = rig.successor(&first, 2 * SOON).await?;
+    let at = rig.lab.mute(&second)?;
+    ctx.note(&format!("{second} took it {:?} after the crash, and is mute", at.since(crashed)));
+    let third = candidates.iter().find(|name| **name != second).context("no third node")?;
+    rig.lab.unmute(third)?;
+    let deadline = now() + GIVEN_BACK;
+    while !rig.timeline().holders_at(now()).contains(third.as_str()) {
+        ensure!(now() < deadline, "{second} is mute, and keeps the VIP; {}", rig.logs());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ctx.note(&format!("{third} took it {:?} after {second} turned mute", now().since(at)));
+    rig.prober()?.answer_after(now(), Some(third), SOON).await?;
+    says(&rig.lab.agent(&second)?.process()?, SAYS_MUTE).await?;
+    // It hears now that nobody hears it: it takes nothing back.
+    let from = now();
+    pass(5).await;
+    rig.still(third, from)
+}

@@ -1,0 +1,57 @@
+//! Networks in which nodes do not hear each other's ARP, or hear answers of those who are gone.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::agents::AgentOptions;
+use crate::lab::Shape;
+use crate::observe::now;
+use crate::runner::{Ctx, Test};
+use crate::scenario::rig::{SOON, ScenarioRig, pass};
+use crate::scenario::story;
+
+/// The stories of this theme.
+pub fn all() -> Vec<Test<()>> {
+    vec![
+        story!("evidence", isolated, "isolated-ports-own-api-server-dead", 4),
+        story!("evidence", suppressed, "arp-suppression-and-a-crash", 3),
+    ]
+}
+
+/// The holder's API server dies. No node hears another one; their API servers answer.
+async fn isolated(ctx: &mut Ctx<()>) -> Result<()> {
+    let rig = ScenarioRig::set(ctx, Shape::stacked(), AgentOptions::default()).await?;
+    let names = rig.lab.control_planes();
+    rig.lab.estrange(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    rig.start_agents()?;
+    let first = rig.settled().await?;
+    let (from, https) = (now(), rig.https()?);
+    https.success_after(from, SOON).await?;
+    rig.all_take_part().await?;
+    // An agent must have found its own API server healthy before a failure of that API server counts.
+    pass(3).await;
+    let killed = rig.lab.stop_api(&first)?;
+    let second = rig.successor(&first, Duration::from_secs(15)).await?;
+    ctx.note(&format!("{second} took it {:?} after the API server of {first} died", now().since(killed)));
+    https.success_after(now(), SOON).await?;
+    rig.settled().await?;
+    rig.never_shared(from)
+}
+
+/// The switch answers for a holder that crashed, with its MAC address. The Lease lasts 15 s.
+async fn suppressed(ctx: &mut Ctx<()>) -> Result<()> {
+    let (mut rig, first) = ScenarioRig::usual(ctx).await?;
+    rig.all_take_part().await?;
+    let prober = rig.prober()?;
+    let from = rig.lab.suppress_arp()?;
+    pass(10).await;
+    rig.still(&first, from)?;
+    let crashed = rig.crash(&first)?;
+    let second = rig.successor(&first, Duration::from_secs(8)).await?;
+    ctx.note(&format!("{second} took it {:?} after {first} crashed", now().since(crashed)));
+    prober.answer_after(crashed, Some(&second), SOON).await?;
+    rig.never_shared(from)?;
+    pass(5).await;
+    rig.still(&second, now())
+}
