@@ -9,7 +9,7 @@ use mooring_agent::core::mac::Mac;
 use mooring_agent::core::time::Time;
 use nix::sys::socket::LinkAddr;
 use pnet::datalink::DataLinkSender;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, Socket, Type};
 
 use super::rules::Rule;
 use super::{Error, lock, talk};
@@ -20,8 +20,8 @@ use crate::observe::worker::Worker;
 use crate::observe::{self, inside};
 use crate::segment::{GATEWAY, ip4, mac};
 
-/// `ETH_P_ARP` in network byte order, as the kernel expects.
-const ARP: i32 = 0x0806_u16.to_be() as i32;
+/// `ETH_P_ALL` in network byte order, as the kernel expects: a socket for ARP alone hears only what the bridge leaves over.
+const EVERY_PROTOCOL: i32 = 0x0003_u16.to_be() as i32;
 /// `PACKET_OUTGOING` of `linux/if_packet.h`.
 const OUTGOING: u8 = 4;
 /// Ethernet header and ARP for IPv4.
@@ -50,8 +50,12 @@ impl Lab {
             }
         }
         let socket = inside(switch, || {
-            let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(ARP)));
-            socket.map_err(observe::Error::io("open a packet socket"))
+            let open = || {
+                let socket = Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(EVERY_PROTOCOL)))?;
+                socket.attach_filter(&arp())?;
+                Ok(socket)
+            };
+            open().map_err(observe::Error::io("open a packet socket"))
         })?;
         let worker = Worker::start("suppression", move |until| {
             let mut buffer = [0; 128];
@@ -92,6 +96,19 @@ impl Lab {
     }
 }
 
+/// The filter in the kernel (classic BPF): ARP, and no packet of a prober.
+fn arp() -> [SockFilter; 4] {
+    const LOAD_HALF: u16 = 0x28;
+    const IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    [
+        SockFilter::new(LOAD_HALF, 0, 0, 12),
+        SockFilter::new(IF_EQUAL, 0, 1, 0x0806),
+        SockFilter::new(RETURN, 0, 0, 128),
+        SockFilter::new(RETURN, 0, 0, 0),
+    ]
+}
+
 /// What is to be done with a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
@@ -110,6 +127,9 @@ fn judge(frame: &[u8], known: &mut HashMap<Ipv4Addr, Mac>) -> Verdict {
     let (Some(to), Some(asker), Some(sender), Some(target)) = (part(0), part(22), address(28), address(38)) else {
         return Verdict::Nothing;
     };
+    if frame.get(12..14) != Some(&[0x08, 0x06]) {
+        return Verdict::Nothing;
+    }
     if !sender.is_unspecified() {
         known.insert(sender, asker);
     }

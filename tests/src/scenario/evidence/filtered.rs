@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 
 use super::{SELDOM, busy};
 use crate::agents::AgentOptions;
-use crate::fault::Talk;
 use crate::lab::Shape;
 use crate::observe::now;
 use crate::runner::{Ctx, Test};
@@ -26,8 +25,8 @@ pub fn all() -> Vec<Test<()>> {
     ]
 }
 
-/// An elected holder on such a network, and nodes that ask for each other now and then, as long as these talk.
-async fn elected(ctx: &Ctx<()>) -> Result<(ScenarioRig, String, Vec<Talk>)> {
+/// An elected holder on such a network. Nobody talks without being asked.
+async fn elected(ctx: &Ctx<()>) -> Result<(ScenarioRig, String)> {
     let rig = ScenarioRig::set(ctx, Shape::external(), AgentOptions::default()).await?;
     for name in rig.lab.control_planes() {
         let own = rig.lab.host(&name)?.ip4();
@@ -37,23 +36,26 @@ async fn elected(ctx: &Ctx<()>) -> Result<(ScenarioRig, String, Vec<Talk>)> {
     let holder = rig.settled().await?;
     ctx.note(&format!("{holder} is elected"));
     rig.all_take_part().await?;
-    let talk = rig.lab.control_planes().iter().map(|name| rig.lab.talk(name, SELDOM)).collect::<Result<_, _>>()?;
-    Ok((rig, holder, talk))
+    Ok((rig, holder))
 }
 
-/// All live, and the gateway has many hosts to ask for.
+/// All live. The gateway has many hosts to ask for, and the nodes ask for each other now and then.
 async fn lives(ctx: &mut Ctx<()>) -> Result<()> {
-    let (rig, holder, _talk) = elected(ctx).await?;
+    let (rig, holder) = elected(ctx).await?;
     let from = now();
     let _busy = busy(&rig.lab, &[])?;
+    let names = rig.lab.control_planes();
+    let _seldom = names.iter().map(|name| rig.lab.talk(name, SELDOM)).collect::<Result<Vec<_>, _>>()?;
     pass(30).await;
     rig.still(&holder, from)
 }
 
-/// The nodes are known to each other only by what their kernels say now and then; the API is away for longer than the Lease.
+/// The API is away for longer than the Lease. The holder has heard another node by chance, a moment before.
 async fn outage(ctx: &mut Ctx<()>) -> Result<()> {
-    let (rig, holder, _talk) = elected(ctx).await?;
+    let (rig, holder) = elected(ctx).await?;
     let from = now();
+    let _seldom = rig.lab.talk(&rig.other_than(&[&holder])?, SELDOM)?;
+    pass(1).await;
     rig.lab.stop_all_apis()?;
     pass(20).await;
     rig.still(&holder, from)?;
@@ -64,7 +66,7 @@ async fn outage(ctx: &mut Ctx<()>) -> Result<()> {
 
 /// A planned hand-over, then a crash.
 async fn crash(ctx: &mut Ctx<()>) -> Result<()> {
-    let (mut rig, first, _talk) = elected(ctx).await?;
+    let (mut rig, first) = elected(ctx).await?;
     let (from, prober) = (now(), rig.prober()?);
     let agent = rig.lab.agent(&first)?;
     agent.stop(Duration::from_secs(15)).await?;
@@ -72,8 +74,10 @@ async fn crash(ctx: &mut Ctx<()>) -> Result<()> {
     prober.answer_after(now(), Some(&second), SOON).await?;
     agent.start_again()?;
     ensure!(rig.settled().await? == second, "it moved once more; {}", rig.logs());
+    let settled = now();
     rig.all_take_part().await?;
     pass(2).await;
+    rig.still(&second, settled)?;
     let crashed = rig.crash(&second)?;
     let third = rig.successor(&second, EARLY).await?;
     ctx.note(&format!("{third} took it {:?} after {second} crashed", now().since(crashed)));

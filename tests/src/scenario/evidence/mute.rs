@@ -1,6 +1,6 @@
 //! A node that hears everything, and is not heard: its probes do not get out, so that nobody answers them.
 
-use std::collections::BTreeSet;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use crate::scenario::story;
 
 /// What the agent of a node says that took a VIP by what the segment proved, and is not heard itself.
 const SAYS_MUTE: &str = "reason=\"Mute\"";
+
+/// What the agent of a node says whose session another node ended.
+const SESSION_ENDED: &str = "reason=\"SessionEnded\"";
 
 /// A node that notices that it is mute gives its VIPs back within this time.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
@@ -45,33 +48,41 @@ async fn candidate(ctx: &mut Ctx<()>) -> Result<()> {
     rig.nothing_lost(&prober.finish()?)
 }
 
-/// The same for VIPs of Services: the mute node carries none, and ends no session of a node that lives.
+/// The same for VIPs of Services. The mute node's own VIPs move, as nobody can find them any more; it ends no session of a node
+/// that lives.
 async fn node(ctx: &mut Ctx<()>) -> Result<()> {
-    let rig = WorkerRig::serving(ctx, 3, 2).await?;
+    let rig = WorkerRig::serving(ctx, 3, 6).await?;
     pass(5).await;
+    let mute = rig.nodes.first().context("no node")?;
+    let others: Vec<&str> = rig.nodes.iter().filter(|node| *node != mute).map(String::as_str).collect();
     let mut had = Vec::new();
     for vip in rig.vips() {
-        had.push((*vip, rig.settled(*vip).await?));
+        let node = rig.settled(*vip).await?;
+        if node != *mute {
+            had.push((*vip, node, rig.prober(*vip)?));
+        }
     }
-    let carrying: BTreeSet<&str> = had.iter().map(|(_, node)| node.as_str()).collect();
-    let mute = rig.nodes.iter().find(|node| !carrying.contains(node.as_str())).context("each node carries a VIP")?;
-    let carrying: Vec<&str> = carrying.into_iter().collect();
-    let probers = had.iter().map(|(vip, _)| rig.prober(*vip)).collect::<Result<Vec<_>>>()?;
-    for prober in &probers {
+    ensure!(!had.is_empty(), "{mute} carries all VIPs");
+    for (_, _, prober) in &had {
         prober.answer_after(now(), None, SOON).await?;
     }
-    let talk = busy(rig.lab(), &carrying)?;
+    let talk = busy(rig.lab(), &others)?;
     let from = rig.lab().mute(mute)?;
     ctx.note(&format!("{mute} is mute"));
-    pass(30).await;
+    pass(20).await;
     drop(talk);
-    for (vip, node) in &had {
-        let timeline = rig.timeline(*vip);
-        let others: Vec<_> = timeline.holds().iter().filter(|hold| hold.host != *node).collect();
-        ensure!(others.is_empty(), "{vip} of {node} was taken: {others:?}; {}", rig.logs());
-        rig.never_gone(*vip, from)?;
+    for node in &others {
+        let log = fs::read_to_string(rig.lab().agent(node)?.process()?.log())?;
+        ensure!(!log.contains(SESSION_ENDED), "the session of {node} was ended; {}", rig.logs());
     }
-    probers.into_iter().try_for_each(|prober| rig.nothing_lost(prober))
+    for (vip, node, prober) in had {
+        let timeline = rig.timeline(vip);
+        let taken: Vec<_> = timeline.holds().iter().filter(|hold| hold.host != node).collect();
+        ensure!(taken.is_empty(), "{vip} of {node} was taken: {taken:?}; {}", rig.logs());
+        rig.never_gone(vip, from)?;
+        rig.nothing_lost(prober)?;
+    }
+    Ok(())
 }
 
 /// The holder crashes, and a candidate takes over, rightly. It is not heard from then on: another one must have the VIP.
