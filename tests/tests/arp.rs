@@ -2,13 +2,14 @@
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on shall say where")]
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use mooring_agent::core::mac::Mac;
 use mooring_agent::core::time::Time;
 use mooring_tests::host::{Host, helper};
 use mooring_tests::observe::frames::send_here;
+use mooring_tests::observe::neighbours::{forget_neighbour, neighbour};
 use mooring_tests::observe::now;
 use mooring_tests::observe::tap::{Kind, Tap};
 use mooring_tests::segment::ip4;
@@ -55,12 +56,23 @@ async fn hears(host: &Host, from: &Host) -> bool {
 
 #[tokio::test]
 async fn a_mute_host_hears_and_is_not_heard() {
+    // By NDP.
+    let finds = |host: &Host, of: &Host| {
+        forget_neighbour(host.netns(), "eth0", of.ip6().into()).expect("forgotten");
+        let from = host.netns().run(|| UdpSocket::bind("[::]:0").expect("a socket"));
+        drop(from.send_to(b"?", (of.ip6(), 9)));
+        std::thread::sleep(NO);
+        let known = neighbour(host.netns(), "eth0", of.ip6().into()).expect("neighbours");
+        known.and_then(|known| known.mac).is_some()
+    };
     let (lab, [a, b, _], client) = lab().await;
     for sender in [NOBODY, a.ip4()] {
         assert_eq!(ask(&a, sender, b.ip4(), Mac::BROADCAST).await, [b.mac()]);
         assert_eq!(ask(&a, sender, b.ip4(), b.mac()).await, [b.mac()]);
     }
+    assert!(finds(&a, &b));
     lab.mute("cp1").expect("mute");
+    assert!(!finds(&a, &b) && !finds(&client, &a) && finds(&client, &b));
     assert!(hears(&a, &b).await && !hears(&b, &a).await && !hears(&client, &a).await);
     for sender in [NOBODY, a.ip4()] {
         assert!(ask(&a, sender, b.ip4(), b.mac()).await.is_empty(), "its question is not heard");
@@ -117,7 +129,8 @@ async fn a_switch_that_suppresses_answers_for_the_dead() {
     }
     // Who comes next is believed, and everybody hears the announcement.
     let tap = Tap::start(client.netns(), &[]).expect("a tap");
-    let at = lab.announce("cp3", VIP.into()).expect("announced");
+    let at = now();
+    lab.announce("cp3", VIP.into()).expect("announced");
     tap.frame("an announcement", at, NO, |frame| frame.announces(VIP.into())).await.expect("heard");
     assert_eq!(ask(&a, a.ip4(), VIP, Mac::BROADCAST).await, [c.mac()]);
     lab.heal_all().expect("healed");

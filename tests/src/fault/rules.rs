@@ -26,8 +26,8 @@ pub enum Rule {
         /// 1 to 100.
         percent: u8,
     },
-    /// ARP from one port to another. Other frames pass.
-    CutArp {
+    /// ARP and NDP from one port to another. Other frames pass.
+    CutNeighbour {
         /// The port they come from.
         from: String,
         /// The port they go to.
@@ -40,9 +40,17 @@ pub enum Rule {
         /// The addresses that are let through; none: all ARP of the port is dropped.
         allowed: BTreeSet<Ipv4Addr>,
     },
+    /// NDP from a port.
+    Ndp {
+        /// The port.
+        port: String,
+    },
     /// ARP requests to everybody: [`super::suppress`] passes on those that it does not answer itself.
     ArpBroadcasts,
 }
+
+/// Solicitations and advertisements of neighbours.
+const NDP: &str = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }";
 
 /// Makes the switch drop the frames of these rules, and no others.
 pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
@@ -60,9 +68,11 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
                 input.push(format!("iifname \"{port}\" {some}"));
                 output.push(format!("oifname \"{port}\" {some}"));
             }
-            Rule::CutArp { from, to } => {
-                forward.push(format!("iifname \"{from}\" oifname \"{to}\" ether type arp drop"));
+            Rule::CutNeighbour { from, to } => {
+                let cut = format!("iifname \"{from}\" oifname \"{to}\"");
+                forward.extend([format!("{cut} ether type arp drop"), format!("{cut} {NDP} drop")]);
             }
+            Rule::Ndp { port } => arrived.push(format!("iifname \"{port}\" {NDP} drop")),
             Rule::ArpSender { port, allowed } => {
                 let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
                 // nft knows no empty set.

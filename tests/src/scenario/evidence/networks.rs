@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::agents::AgentOptions;
 use crate::lab::Shape;
 use crate::observe::now;
+use crate::observe::timeline::total;
 use crate::runner::{Ctx, Test};
 use crate::scenario::rig::{SOON, ScenarioRig, pass};
 use crate::scenario::story;
+
+/// Two owners for so long where neither hears the other, at most.
+const UNHEARD: Duration = Duration::from_secs(8);
 
 /// The stories of this theme.
 pub fn all() -> Vec<Test<()>> {
@@ -36,7 +40,11 @@ async fn isolated(ctx: &mut Ctx<()>) -> Result<()> {
     ctx.note(&format!("{second} took it {:?} after the API server of {first} died", now().since(killed)));
     https.success_after(now(), SOON).await?;
     rig.settled().await?;
-    rig.never_shared(from)
+    pass(5).await;
+    // The old holder cannot hear that the new one is there: it goes on for a moment.
+    let shared = rig.timeline().two_owners(from, now());
+    ensure!(total(&shared) < UNHEARD, "two owners: {shared:?}; {}", rig.logs());
+    rig.still(&second, now())
 }
 
 /// The switch answers for a holder that crashed, with its MAC address. The Lease lasts 15 s.

@@ -33,7 +33,7 @@ async fn unanswered(ctx: &mut Ctx<()>) -> Result<()> {
     let rig = ScenarioRig::set(ctx, Shape::external(), AgentOptions::default()).await?;
     // Announcements of the VIP get through, and answers for it. No question does, and no answer for a node's own address.
     for name in rig.lab.control_planes() {
-        rig.lab.let_speak(&name, &[rig.lab.vip()])?;
+        rig.lab.let_speak_arp(&name, &[rig.lab.vip()])?;
     }
     rig.start_agents()?;
     let holder = rig.settled().await?;
