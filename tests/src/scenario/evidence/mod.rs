@@ -3,6 +3,7 @@
 mod filtered;
 mod mute;
 mod networks;
+mod services;
 mod unanswered;
 
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::segment::GATEWAY_NAME;
 
 /// All of them.
 pub fn all() -> Vec<Test<()>> {
-    [mute::all(), filtered::all(), networks::all(), unanswered::all()].concat()
+    [mute::all(), filtered::all(), networks::all(), unanswered::all(), services::all()].concat()
 }
 
 /// The gateway asks for hosts 20 times a second, as one does that has many.

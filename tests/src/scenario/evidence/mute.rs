@@ -1,6 +1,5 @@
 //! A node that hears everything, and is not heard: its probes do not get out, so that nobody answers them.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -8,16 +7,12 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::busy;
 use crate::observe::now;
-use crate::rig::worker::WorkerRig;
 use crate::runner::{Ctx, Test};
 use crate::scenario::rig::{SOON, ScenarioRig, pass, says};
 use crate::scenario::story;
 
 /// What the agent of a node says that took a VIP by what the segment proved, and is not heard itself.
 const SAYS_MUTE: &str = "reason=\"Mute\"";
-
-/// What the agent of a node says whose session another node ended.
-const SESSION_ENDED: &str = "reason=\"SessionEnded\"";
 
 /// A node that notices that it is mute gives its VIPs back within this time.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
@@ -26,7 +21,6 @@ const GIVEN_BACK: Duration = Duration::from_secs(20);
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("evidence", candidate, "mute-candidate-takes-nothing", 3).counting(),
-        story!("evidence", node, "mute-node-takes-no-service-vip", 4).counting(),
         story!("evidence", after_take, "mute-after-the-take-gives-back", 4),
     ]
 }
@@ -46,43 +40,6 @@ async fn candidate(ctx: &mut Ctx<()>) -> Result<()> {
     drop(talk);
     rig.still(&holder, from)?;
     rig.nothing_lost(&prober.finish()?)
-}
-
-/// The same for VIPs of Services. The mute node's own VIPs move, as nobody can find them any more; it ends no session of a node
-/// that lives.
-async fn node(ctx: &mut Ctx<()>) -> Result<()> {
-    let rig = WorkerRig::serving(ctx, 3, 6).await?;
-    pass(5).await;
-    let mute = rig.nodes.first().context("no node")?;
-    let others: Vec<&str> = rig.nodes.iter().filter(|node| *node != mute).map(String::as_str).collect();
-    let mut had = Vec::new();
-    for vip in rig.vips() {
-        let node = rig.settled(*vip).await?;
-        if node != *mute {
-            had.push((*vip, node, rig.prober(*vip)?));
-        }
-    }
-    ensure!(!had.is_empty(), "{mute} carries all VIPs");
-    for (_, _, prober) in &had {
-        prober.answer_after(now(), None, SOON).await?;
-    }
-    let talk = busy(rig.lab(), &others)?;
-    let from = rig.lab().mute(mute)?;
-    ctx.note(&format!("{mute} is mute"));
-    pass(20).await;
-    drop(talk);
-    for node in &others {
-        let log = fs::read_to_string(rig.lab().agent(node)?.process()?.log())?;
-        ensure!(!log.contains(SESSION_ENDED), "the session of {node} was ended; {}", rig.logs());
-    }
-    for (vip, node, prober) in had {
-        let timeline = rig.timeline(vip);
-        let taken: Vec<_> = timeline.holds().iter().filter(|hold| hold.host != node).collect();
-        ensure!(taken.is_empty(), "{vip} of {node} was taken: {taken:?}; {}", rig.logs());
-        rig.never_gone(vip, from)?;
-        rig.nothing_lost(prober)?;
-    }
-    Ok(())
 }
 
 /// The holder crashes, and a candidate takes over, rightly. It is not heard from then on: another one must have the VIP.
