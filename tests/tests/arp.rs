@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mooring_agent::core::mac::Mac;
 use mooring_agent::core::time::Time;
+use mooring_tests::fault::Probes;
 use mooring_tests::host::{Host, helper};
 use mooring_tests::observe::frames::send_here;
 use mooring_tests::observe::neighbours::{forget_neighbour, neighbour};
@@ -113,7 +114,7 @@ async fn strangers_hear_others() {
 #[tokio::test]
 async fn a_switch_that_suppresses_answers_for_the_dead() {
     let (lab, [a, b, c], client) = lab().await;
-    lab.suppress_arp().expect("suppression");
+    lab.suppress_arp(Probes::Answered).expect("suppression");
     // Nobody has said yet who has it: the question reaches the owner.
     assert_eq!(ask(&a, NOBODY, b.ip4(), Mac::BROADCAST).await, [b.mac()]);
     lab.add_address("cp2", VIP.into()).expect("the VIP");
@@ -133,6 +134,10 @@ async fn a_switch_that_suppresses_answers_for_the_dead() {
     lab.announce("cp3", VIP.into()).expect("announced");
     tap.frame("an announcement", at, NO, |frame| frame.announces(VIP.into())).await.expect("heard");
     assert_eq!(ask(&a, a.ip4(), VIP, Mac::BROADCAST).await, [c.mac()]);
+    lab.suppress_arp(Probes::Dropped).expect("suppression");
+    assert_eq!(ask(&a, a.ip4(), c.ip4(), Mac::BROADCAST).await, [c.mac()]);
+    assert!(ask(&a, NOBODY, c.ip4(), Mac::BROADCAST).await.is_empty(), "a probe is dropped");
+    assert_eq!(ask(&a, NOBODY, c.ip4(), c.mac()).await, [c.mac()], "a probe to one host is not");
     lab.heal_all().expect("healed");
     assert!(ask(&a, a.ip4(), VIP, Mac::BROADCAST).await.is_empty(), "nobody has it, and nobody answers");
 }

@@ -19,6 +19,7 @@ pub use api::ApiCut;
 use api::Slow;
 pub use network::Way;
 use rules::Rule;
+pub use suppress::Probes;
 use suppress::Suppression;
 pub use talk::Talk;
 pub use verbs::Fault;

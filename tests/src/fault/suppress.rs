@@ -1,5 +1,7 @@
 //! ARP suppression: the switch answers questions to everybody on behalf of the hosts that it knows, with their MAC addresses,
 //! also for hosts that are gone. EVPN, NSX and OVN do so. Questions to one host reach that host, and only it answers.
+//!
+//! A bridge of Linux (`neigh_suppress`, for EVPN) neither answers a probe of RFC 5227, whose sender is 0.0.0.0, nor passes it on.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -27,6 +29,15 @@ const OUTGOING: u8 = 4;
 /// Ethernet header and ARP for IPv4.
 const FRAME: usize = 42;
 
+/// What becomes of probes with the sender 0.0.0.0 to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probes {
+    /// They are answered as any other question.
+    Answered,
+    /// They are dropped.
+    Dropped,
+}
+
 /// What answers; ends when dropped.
 #[derive(Debug)]
 pub struct Suppression {
@@ -39,7 +50,7 @@ impl Lab {
     ///
     /// # Errors
     /// No packet socket is available, or nft is missing.
-    pub fn suppress_arp(&self) -> Result<Time, Error> {
+    pub fn suppress_arp(&self, probes: Probes) -> Result<Time, Error> {
         let switch = self.0.segment.switch();
         let mut ports: HashMap<usize, Box<dyn DataLinkSender>> = HashMap::new();
         let mut known: HashMap<Ipv4Addr, Mac> = HashMap::from([(ip4(GATEWAY), mac(GATEWAY))]);
@@ -71,7 +82,7 @@ impl Lab {
                 if !ports.contains_key(&from.ifindex()) {
                     continue;
                 }
-                match judge(frame, &mut known) {
+                match judge(frame, &mut known, probes) {
                     Verdict::Nothing => {}
                     Verdict::Answer(answer) => {
                         if let Some(port) = ports.get_mut(&from.ifindex()) {
@@ -112,7 +123,7 @@ fn arp() -> [SockFilter; 4] {
 /// What is to be done with a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The bridge passes it on.
+    /// The bridge passes it on, or dropped it for good.
     Nothing,
     /// Say that to who asked.
     Answer(Vec<u8>),
@@ -121,7 +132,7 @@ enum Verdict {
 }
 
 /// Learns from a frame, and says what follows.
-fn judge(frame: &[u8], known: &mut HashMap<Ipv4Addr, Mac>) -> Verdict {
+fn judge(frame: &[u8], known: &mut HashMap<Ipv4Addr, Mac>, probes: Probes) -> Verdict {
     let part = |from: usize| frame.get(from..from + 6)?.try_into().ok().map(Mac);
     let address = |from: usize| frame.get(from..from + 4)?.try_into().ok().map(|four: [u8; 4]| Ipv4Addr::from(four));
     let (Some(to), Some(asker), Some(sender), Some(target)) = (part(0), part(22), address(28), address(38)) else {
@@ -134,6 +145,9 @@ fn judge(frame: &[u8], known: &mut HashMap<Ipv4Addr, Mac>) -> Verdict {
         known.insert(sender, asker);
     }
     if to != Mac::BROADCAST || frame[20..22] != [0, 1] {
+        return Verdict::Nothing;
+    }
+    if sender.is_unspecified() && probes == Probes::Dropped {
         return Verdict::Nothing;
     }
     match known.get(&target) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::agents::AgentOptions;
+use crate::fault::Probes;
 use crate::lab::Shape;
 use crate::observe::now;
 use crate::observe::timeline::total;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("evidence", isolated, "isolated-ports-own-api-server-dead", 4),
         story!("evidence", suppressed, "arp-suppression-and-a-crash", 3),
+        story!("evidence", foreign, "foreign-owner-whom-probes-do-not-reach", 3).only_named(),
     ]
 }
 
@@ -52,7 +54,7 @@ async fn suppressed(ctx: &mut Ctx<()>) -> Result<()> {
     let (mut rig, first) = ScenarioRig::usual(ctx).await?;
     rig.all_take_part().await?;
     let prober = rig.prober()?;
-    let from = rig.lab.suppress_arp()?;
+    let from = rig.lab.suppress_arp(Probes::Answered)?;
     pass(10).await;
     rig.still(&first, from)?;
     let crashed = rig.crash(&first)?;
@@ -62,4 +64,21 @@ async fn suppressed(ctx: &mut Ctx<()>) -> Result<()> {
     rig.never_shared(from)?;
     pass(5).await;
     rig.still(&second, now())
+}
+
+/// Probes with the sender 0.0.0.0 to everybody are dropped, as by a bridge of Linux in an EVPN fabric. A foreign host has the VIP.
+async fn foreign(ctx: &mut Ctx<()>) -> Result<()> {
+    let rig = ScenarioRig::set(ctx, Shape::external(), AgentOptions::default()).await?;
+    let vip = rig.lab.vip();
+    rig.lab.stranger(vip, false)?;
+    rig.lab.suppress_arp(Probes::Dropped)?;
+    rig.start_agents()?;
+    pass(10).await;
+    let timeline = rig.timeline();
+    ensure!(timeline.holds().is_empty(), "taken from a stranger: {:?}; {}", timeline.holds(), rig.logs());
+    rig.event("ForeignOwner", SOON).await?;
+    // The switch goes on answering for who has left: that is not judged here.
+    rig.lab.heal_all()?;
+    rig.lab.stranger_leaves(vip)?;
+    rig.settled().await.map(drop)
 }

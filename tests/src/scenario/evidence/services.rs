@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use super::busy;
+use crate::fault::Probes;
 use crate::observe::now;
 use crate::rig::worker::{SOON, WorkerRig, vip};
 use crate::runner::{Ctx, Test};
@@ -85,7 +86,7 @@ async fn filtered(ctx: &mut Ctx<()>) -> Result<()> {
 /// The switch answers for a node that crashed.
 async fn suppressed(ctx: &mut Ctx<()>) -> Result<()> {
     let mut rig = WorkerRig::serving(ctx, 3, 3).await?;
-    rig.lab().suppress_arp()?;
+    rig.lab().suppress_arp(Probes::Answered)?;
     pass(5).await;
     none_ended(&rig, &[])?;
     crash(ctx, &mut rig).await
