@@ -29,12 +29,11 @@ impl Lab {
     /// # Errors
     /// There is no such host, or no packet socket is available.
     pub fn talk(&self, who: &str, every: Duration) -> Result<Talk, Error> {
-        let (netns, interface, number) = match who {
-            GATEWAY_NAME => (self.0.segment.switch().clone(), BRIDGE, GATEWAY),
-            _ => {
-                let host = self.host(who)?;
-                (host.netns().clone(), "eth0", host.number())
-            }
+        let (netns, interface, number) = if who == GATEWAY_NAME {
+            (self.0.segment.switch().clone(), BRIDGE, GATEWAY)
+        } else {
+            let host = self.host(who)?;
+            (host.netns().clone(), "eth0", host.number())
         };
         let mut sender = sender(&netns, interface)?;
         let frame = question(mac(number), ip4(number), NOBODY);
