@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use mooring_agent::core::time::Time;
+
 use super::busy;
+use crate::fault;
+use crate::lab::Lab;
 use crate::observe::now;
 use crate::runner::{Ctx, Test};
 use crate::scenario::rig::{SOON, ScenarioRig, pass, says};
 use crate::scenario::story;
 
 /// What the agent of a node says that took a VIP by what the segment proved, and is not heard itself.
-const SAYS_MUTE: &str = "reason=\"Mute\"";
+const SAYS_MUTE: &str = "reason=\"NotHeard\"";
 
 /// A node that notices that it is mute gives its VIPs back within this time.
 const GIVEN_BACK: Duration = Duration::from_secs(20);
@@ -21,22 +25,37 @@ const GIVEN_BACK: Duration = Duration::from_secs(20);
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("evidence", candidate, "mute-candidate-takes-nothing", 3).counting(),
+        story!("evidence", candidate_of_arp, "candidate-mute-by-arp-alone-takes-nothing", 3).counting(),
         story!("evidence", after_take, "mute-after-the-take-gives-back", 4),
     ]
 }
 
-/// The holder lives. A candidate that cannot ask hears what the gateway and the third node say to others.
+/// Neither its ARP nor its NDP gets out.
 async fn candidate(ctx: &mut Ctx<()>) -> Result<()> {
+    takes_nothing(ctx, 30, Lab::mute).await
+}
+
+/// Its ARP does not get out, and its NDP does: third parties answer it by IPv6, which says nothing about ARP.
+async fn candidate_of_arp(ctx: &mut Ctx<()>) -> Result<()> {
+    takes_nothing(ctx, 15, |lab, host| lab.let_speak(host, &[])).await
+}
+
+/// The holder lives. A candidate that cannot ask hears what the gateway and the third node say to others.
+async fn takes_nothing(
+    ctx: &mut Ctx<()>,
+    seconds: u64,
+    mute: impl FnOnce(&Lab, &str) -> Result<Time, fault::Error>,
+) -> Result<()> {
     let (rig, holder) = ScenarioRig::usual(ctx).await?;
     rig.all_take_part().await?;
-    let mute = rig.other_than(&[&holder])?;
-    let third = rig.other_than(&[&holder, &mute])?;
+    let unheard = rig.other_than(&[&holder])?;
+    let third = rig.other_than(&[&holder, &unheard])?;
     let prober = rig.prober()?;
     prober.answer_after(now(), None, SOON).await?;
     let talk = busy(&rig.lab, &[&third])?;
-    let from = rig.lab.mute(&mute)?;
-    ctx.note(&format!("{mute} is mute"));
-    pass(30).await;
+    let from = mute(&rig.lab, &unheard)?;
+    ctx.note(&format!("{unheard} is mute"));
+    pass(seconds).await;
     drop(talk);
     rig.still(&holder, from)?;
     rig.nothing_lost(&prober.finish()?)

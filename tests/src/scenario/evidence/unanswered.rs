@@ -18,9 +18,9 @@ use crate::scenario::story;
 /// The reason of the Event.
 const EVENT: &str = "NoProbeAnswered";
 /// What `mooring-agent status` says.
-const STATUS: &str = "no probe was ever answered";
+const STATUS: &str = "no host on the segment answers this node's probes";
 /// The line of the metric.
-const METRIC: &str = "mooring_probes_unanswered{interface=\"eth0\"} 1";
+const METRIC: &str = "mooring_probes_answered 0";
 /// Within this time all three are there.
 const TOLD: Duration = Duration::from_mins(1);
 
