@@ -20,7 +20,7 @@ const EARLY: Duration = Duration::from_secs(6);
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("evidence", lives, "filter-by-arp-sender-moves-nothing", 3),
-        story!("evidence", outage, "filter-by-arp-sender-in-an-api-outage", 3).only_named(),
+        story!("evidence", outage, "filter-by-arp-sender-in-an-api-outage", 3).nightly(),
         story!("evidence", crash, "filter-by-arp-sender-handover-and-crash", 4),
     ]
 }

@@ -1,16 +1,17 @@
 //! A node that hears everything, and is not heard: its probes do not get out, so that nobody answers them.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-
+use anyhow::{Result, ensure};
+use mooring_agent::core::mac::Mac;
 use mooring_agent::core::time::Time;
 
 use super::busy;
+use crate::agents::AgentOptions;
 use crate::fault;
-use crate::lab::Lab;
+use crate::lab::{Lab, Shape};
 use crate::observe::now;
+use crate::observe::tap::{Frame, Kind};
 use crate::runner::{Ctx, Test};
 use crate::scenario::rig::{SOON, ScenarioRig, pass, says};
 use crate::scenario::story;
@@ -61,33 +62,41 @@ async fn takes_nothing(
     rig.nothing_lost(&prober.finish()?)
 }
 
-/// The holder crashes, and a candidate takes over, rightly. It is not heard from then on: another one must have the VIP.
+/// The holder crashes, and a candidate takes over, rightly: others have just answered it. It is not heard from then on. Another
+/// node must have the VIP.
 async fn after_take(ctx: &mut Ctx<()>) -> Result<()> {
-    let (mut rig, first) = ScenarioRig::usual(ctx).await?;
+    // The last window is open long enough to mute the candidate in it, once it has its answers.
+    let options = AgentOptions::default().arg("--witness-interval").arg("500ms");
+    let (mut rig, first) = ScenarioRig::elected(ctx, Shape::external(), options).await?;
     rig.all_take_part().await?;
-    let candidates: Vec<String> = rig.lab.control_planes().into_iter().filter(|name| *name != first).collect();
-    // They may ask, and nobody hears that one of them has the VIP.
-    for name in &candidates {
-        let own = rig.lab.host(name)?.ip4();
-        rig.lab.let_speak(name, &[own.into(), IpAddr::from(Ipv4Addr::UNSPECIFIED)])?;
-    }
-    pass(2).await;
+    let second = rig.other_than(&[&first])?;
+    let third = rig.other_than(&[&first, &second])?;
+    // It takes nothing itself meanwhile, and never hears the second one answer for the VIP.
+    rig.lab.mute(&third)?;
+    pass(3).await;
+    let (vip, mac) = (rig.lab.vip(), rig.lab.host(&second)?.mac());
     let crashed = rig.crash(&first)?;
-    let second = rig.successor(&first, 2 * SOON).await?;
+    let last = |frame: &Frame| {
+        frame.kind == Kind::ArpRequest
+            && (frame.source, frame.destination, frame.target) == (mac, Mac::BROADCAST, vip)
+            && frame.sender != vip
+    };
+    rig.tap.frame("the last probe, to everybody", crashed, SOON, last).await?;
     let at = rig.lab.mute(&second)?;
-    ctx.note(&format!("{second} took it {:?} after the crash, and is mute", at.since(crashed)));
-    let third = candidates.iter().find(|name| **name != second).context("no third node")?;
-    rig.lab.unmute(third)?;
+    let took = rig.successor(&first, SOON).await?;
+    ensure!(took == second, "{took} took it, and not {second}; {}", rig.logs());
+    ctx.note(&format!("{second} is mute, and took it {:?} after that", now().since(at)));
+    rig.lab.unmute(&third)?;
     let deadline = now() + GIVEN_BACK;
     while !rig.timeline().holders_at(now()).contains(third.as_str()) {
         ensure!(now() < deadline, "{second} is mute, and keeps the VIP; {}", rig.logs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     ctx.note(&format!("{third} took it {:?} after {second} turned mute", now().since(at)));
-    rig.prober()?.answer_after(now(), Some(third), SOON).await?;
+    rig.prober()?.answer_after(now(), Some(&third), SOON).await?;
     says(&rig.lab.agent(&second)?.process()?, SAYS_MUTE).await?;
-    // It hears now that nobody hears it: it takes nothing back.
-    let from = now();
-    pass(5).await;
-    rig.still(third, from)
+    // It takes nothing back.
+    let from = now() + Duration::from_secs(2);
+    pass(7).await;
+    rig.still(&third, from)
 }

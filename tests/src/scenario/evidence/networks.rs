@@ -21,7 +21,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("evidence", isolated, "isolated-ports-own-api-server-dead", 4),
         story!("evidence", suppressed, "arp-suppression-and-a-crash", 3),
-        story!("evidence", foreign, "foreign-owner-whom-probes-do-not-reach", 3).only_named(),
+        story!("evidence", foreign, "foreign-owner-whom-probes-do-not-reach", 3).nightly(),
     ]
 }
 

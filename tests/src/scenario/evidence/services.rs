@@ -21,9 +21,9 @@ const EARLY: Duration = Duration::from_secs(8);
 /// The stories of this theme. They cost as much time as those of the control plane, and one change serves both.
 pub fn all() -> Vec<Test<()>> {
     vec![
-        story!("evidence", mute, "services-mute-node-ends-no-session", 4).counting().only_named(),
-        story!("evidence", filtered, "services-filter-by-arp-sender", 4).only_named(),
-        story!("evidence", suppressed, "services-arp-suppression-and-a-crash", 4).only_named(),
+        story!("evidence", mute, "services-mute-node-ends-no-session", 4).counting().nightly(),
+        story!("evidence", filtered, "services-filter-by-arp-sender", 4).nightly(),
+        story!("evidence", suppressed, "services-arp-suppression-and-a-crash", 4).nightly(),
     ]
 }
 
