@@ -2,9 +2,12 @@
 //! and answers with that time.
 
 mod api;
+mod arp;
 mod hosts;
 mod network;
 mod rules;
+mod suppress;
+mod talk;
 mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +19,16 @@ pub use api::ApiCut;
 use api::Slow;
 pub use network::Way;
 use rules::Rule;
+pub use suppress::Probes;
+use suppress::Suppression;
+pub use talk::Talk;
 pub use verbs::Fault;
 
 use crate::assets;
 use crate::cluster;
 use crate::host::{self, lock};
 use crate::lab::Lab;
+use crate::observe;
 
 /// The state of a lab's faults.
 #[derive(Debug, Default)]
@@ -30,6 +37,8 @@ pub(crate) struct Faults {
     rules: Mutex<BTreeSet<Rule>>,
     /// Hosts whose own rules cut them from the API.
     api_cuts: Mutex<BTreeSet<String>>,
+    /// What answers ARP on behalf of the hosts.
+    suppression: Mutex<Option<Suppression>>,
     /// Processes that are slowed down, by host and name.
     slow: Mutex<BTreeMap<(String, String), Slow>>,
     /// The programs that ran on the hosts that crashed.
@@ -42,6 +51,7 @@ impl Faults {
     /// Ends the faults that run on threads of their own.
     pub fn end(&self) {
         lock(&self.slow).clear();
+        *lock(&self.suppression) = None;
     }
 
     /// Forgets a removed host.
@@ -71,6 +81,9 @@ pub enum Error {
     /// An API server.
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
+    /// A neighbour table, or a packet socket.
+    #[error(transparent)]
+    Observe(#[from] observe::Error),
     /// `nft` is missing.
     #[error(transparent)]
     Assets(#[from] assets::Error),

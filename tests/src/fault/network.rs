@@ -93,11 +93,12 @@ impl Lab {
         self.rules(|rules| rules.retain(|rule| !healed.contains(rule)))
     }
 
-    /// Ends all cuts and all loss, including cuts from the API.
+    /// Ends all cuts, all loss and all that is done to ARP, including cuts from the API.
     ///
     /// # Errors
     /// nft is missing.
     pub fn heal_all(&self) -> Result<Time, Error> {
+        *lock(&self.0.faults.suppression) = None;
         let cut: Vec<_> = lock(&self.0.faults.api_cuts).iter().cloned().collect();
         for host in cut {
             self.heal_api(&host)?;
@@ -230,7 +231,8 @@ impl Lab {
         Ok(clock::now())
     }
 
-    fn rules(&self, change: impl FnOnce(&mut BTreeSet<Rule>)) -> Result<Time, Error> {
+    /// Changes what the switch drops; does nothing where that changes nothing.
+    pub(super) fn rules(&self, change: impl FnOnce(&mut BTreeSet<Rule>)) -> Result<Time, Error> {
         let mut rules = lock(&self.0.faults.rules);
         let mut changed = rules.clone();
         change(&mut changed);

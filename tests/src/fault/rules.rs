@@ -1,6 +1,7 @@
 //! The frames that the switch drops: nftables in its bridge. Each change replaces the whole table in one transaction.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use super::Error;
@@ -25,11 +26,35 @@ pub enum Rule {
         /// 1 to 100.
         percent: u8,
     },
+    /// ARP and NDP from one port to another. Other frames pass.
+    CutNeighbour {
+        /// The port they come from.
+        from: String,
+        /// The port they go to.
+        to: String,
+    },
+    /// ARP from a port whose sender protocol address is none of these, in requests and in replies.
+    ArpSender {
+        /// The port.
+        port: String,
+        /// The addresses that are let through; none: all ARP of the port is dropped.
+        allowed: BTreeSet<Ipv4Addr>,
+    },
+    /// NDP from a port.
+    Ndp {
+        /// The port.
+        port: String,
+    },
+    /// ARP requests to everybody: [`super::suppress`] passes on those that it does not answer itself.
+    ArpBroadcasts,
 }
+
+/// Solicitations and advertisements of neighbours.
+const NDP: &str = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }";
 
 /// Makes the switch drop the frames of these rules, and no others.
 pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
-    let [mut forward, mut input, mut output] = [const { Vec::<String>::new() }; 3];
+    let [mut arrived, mut forward, mut input, mut output] = [const { Vec::<String>::new() }; 4];
     for rule in rules {
         match rule {
             Rule::Cut { from, to } if from == GATEWAY_NAME => output.push(format!("oifname \"{to}\" drop")),
@@ -43,6 +68,23 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
                 input.push(format!("iifname \"{port}\" {some}"));
                 output.push(format!("oifname \"{port}\" {some}"));
             }
+            Rule::CutNeighbour { from, to } => {
+                let cut = format!("iifname \"{from}\" oifname \"{to}\"");
+                forward.extend([format!("{cut} ether type arp drop"), format!("{cut} {NDP} drop")]);
+            }
+            Rule::Ndp { port } => arrived.push(format!("iifname \"{port}\" {NDP} drop")),
+            Rule::ArpSender { port, allowed } => {
+                let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+                // nft knows no empty set.
+                let others = match &*allowed {
+                    [] => String::new(),
+                    some => format!("arp saddr ip != {{ {} }} ", some.join(", ")),
+                };
+                arrived.push(format!("iifname \"{port}\" ether type arp {others}drop"));
+            }
+            Rule::ArpBroadcasts => {
+                arrived.push("ether daddr ff:ff:ff:ff:ff:ff arp operation request drop".to_owned());
+            }
         }
     }
     let chain = |hook: &str, rules: &[String]| {
@@ -50,7 +92,8 @@ pub fn apply(switch: &Netns, rules: &BTreeSet<Rule>) -> Result<(), Error> {
         format!("  chain {hook} {{\n    type filter hook {hook} priority 0; policy accept;\n    {rules}\n  }}\n")
     };
     let table = "bridge mooring";
-    let chains = [chain("forward", &forward), chain("input", &input), chain("output", &output)].concat();
+    let chains = [("prerouting", arrived), ("forward", forward), ("input", input), ("output", output)];
+    let chains: String = chains.iter().map(|(hook, rules)| chain(hook, rules)).collect();
     nft(switch, format!("table {table}\ndelete table {table}\ntable {table} {{\n{chains}}}\n"))
 }
 

@@ -3,6 +3,7 @@
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,8 +41,13 @@ impl Until {
 
     /// Whether the worker must end; does not wait.
     pub fn over(&self) -> bool {
+        self.over_within(Duration::ZERO)
+    }
+
+    /// Waits so long, or until the worker must end: whether it must.
+    pub fn over_within(&self, pause: Duration) -> bool {
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|n| n > 0)
+        poll(&mut fds, PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX)).is_ok_and(|n| n > 0)
     }
 }
 

@@ -9,6 +9,7 @@ mod crash;
 mod dice;
 mod election;
 mod endpoint;
+mod evidence;
 mod families;
 mod health;
 mod kinds;
@@ -63,6 +64,7 @@ pub fn all(seed: u64) -> Vec<Test<()>> {
         health::all,
         conflict::all,
         link::all,
+        evidence::all,
         families::all,
         mixed::all,
         named::all,
