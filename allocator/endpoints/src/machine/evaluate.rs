@@ -15,7 +15,7 @@ use crate::{variables, words};
 use super::decide::{Finding, endpoint};
 use super::flaws::{Flaw, planted};
 use super::slots::Object;
-use super::view::{Step, View};
+use super::view::{Step, View, target};
 use super::{Action, Kind, Machine, Write, for_services};
 
 impl Machine {
@@ -28,7 +28,7 @@ impl Machine {
         }
         match slot.cluster.clone() {
             None => self.release(key),
-            Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => {}
+            Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => self.let_it_end(key, &cluster),
             Some(cluster) => self.settle(key, &cluster),
         }
         if self.slots.get(key).is_some_and(super::slots::Slot::is_empty) {
@@ -63,6 +63,21 @@ impl Machine {
             self.judge(key, cluster, condition, &mut written);
         } else if let Some(slot) = self.slots.get_mut(key) {
             (slot.verdict, slot.reported) = (None, None);
+        }
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.writes.settled(self.work.now(), &written);
+        }
+    }
+
+    /// Cluster API does nothing for a paused Cluster, not even its deletion: the pause that was for its endpoint ends.
+    fn let_it_end(&mut self, key: &Key, cluster: &Cluster) {
+        let left_alone = self.wish(cluster) == Ok(None) && self.stated_pool(cluster).is_some();
+        let ours = cluster.paused && cluster.notes.paused_for_endpoint;
+        let mut written = BTreeSet::new();
+        if ours && !left_alone && !cluster.held && !cluster.moving && !planted(Flaw::KeepsPauseOfTheDeleted) {
+            let write = Write::Unpause(target(&cluster.key, &cluster.uid, &cluster.version));
+            written.insert(write.object());
+            self.write(key, write);
         }
         if let Some(slot) = self.slots.get_mut(key) {
             slot.writes.settled(self.work.now(), &written);
@@ -126,11 +141,15 @@ impl Machine {
 
     /// The pool of a Cluster's endpoint; None: none is wanted.
     fn wish(&self, cluster: &Cluster) -> Result<Option<Arc<PoolRef>>, RequestError> {
+        self.stated_pool(cluster).map_or(Ok(None), |text| pool(text, &cluster.key.namespace))
+    }
+
+    /// The pool as it is written.
+    fn stated_pool<'a>(&'a self, cluster: &'a Cluster) -> Option<&'a str> {
         let variable = cluster.variables.as_deref().and_then(|all| variables::text(all, words::POOL_VARIABLE));
         let variable = variable.map(str::trim).filter(|text| !text.is_empty());
         let default = self.defaults.get(&cluster.key.namespace).map(|text| &**text);
-        let text = cluster.notes.pool.as_deref().or(variable).or(default);
-        text.map_or(Ok(None), |text| pool(text, &cluster.key.namespace))
+        cluster.notes.pool.as_deref().or(variable).or(default)
     }
 
     /// Writes, unless a write about the object is under way, its known version is stale, or the write has to wait.

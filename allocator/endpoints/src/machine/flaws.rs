@@ -38,6 +38,8 @@ pub(super) enum Flaw {
     WritesSharedSecrets,
     /// A claim belongs to the Cluster that its label names, whoever owns it.
     BelievesLabels,
+    /// A Cluster that waits paused, and is deleted, stays paused.
+    KeepsPauseOfTheDeleted,
     /// A claim that exists and is not shown is never created again.
     HiddenForEver,
 }

@@ -1,6 +1,6 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{given, letting_go, many, moved, random, shared, unseen};
+use super::{deleted, given, letting_go, many, moved, random, shared, unseen};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -44,6 +44,12 @@ fn lets_go_of_what_stands() {
 fn writes_shared_secrets() {
     noticed(Flaw::WritesSharedSecrets, shared::one_has_its_address_and_the_other_waits);
     noticed(Flaw::WritesSharedSecrets, || random::lives(0..400));
+}
+
+#[test]
+fn keeps_pause_of_the_deleted() {
+    noticed(Flaw::KeepsPauseOfTheDeleted, deleted::the_pause_ends_whatever_it_waits_for);
+    noticed(Flaw::KeepsPauseOfTheDeleted, || random::lives(0..400));
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub(super) fn cluster(name: &str, uid: Uid) -> Cluster {
         version: Version::from(""),
         api: "v1beta2",
         deleting: false,
+        moving: false,
         paused: false,
         held: false,
         initialised: false,

@@ -279,12 +279,13 @@ fn life(seed: u64) {
         }
     }
     for one in world.clusters.values().cloned().collect::<Vec<_>>() {
-        if one.deleting {
-            world.remove_cluster(&one.key);
-            continue;
-        }
         let ours = one.paused && one.notes.paused_for_endpoint;
         world.put_cluster(Cluster { held: false, paused: ours, ..one });
+    }
+    world.settle(LONG * 10);
+    for one in world.clusters.values().filter(|one| one.deleting).cloned().collect::<Vec<_>>() {
+        assert!(!one.paused, "it is never deleted: {one:?}");
+        world.remove_cluster(&one.key);
     }
     world.settle(LONG * 10);
     at_rest(&world);

@@ -428,6 +428,9 @@ impl World {
 
     fn law_of_places(&self, write: &Write, key: &Key, to_places: bool) {
         let Some(cluster) = self.machine.seen(key) else { return };
+        if matches!(write, Write::Unpause(_)) && cluster.deleting {
+            return assert!(!cluster.held && !cluster.moving, "{write:?} under a foreign pause: {cluster:?}");
+        }
         assert!(!cluster.deleting, "{write:?} for a Cluster that is being deleted");
         let for_us = cluster.paused && cluster.notes.paused_for_endpoint;
         assert!(!cluster.held && (!cluster.paused || for_us), "{write:?} under a foreign pause: {cluster:?}");
@@ -701,7 +704,7 @@ impl World {
 
     fn law_of_unpausing(&self, cluster: &mut Cluster) {
         assert!(cluster.paused && cluster.notes.paused_for_endpoint, "{} was paused by somebody else", cluster.key);
-        if !self.touched.contains(&cluster.key) {
+        if !self.touched.contains(&cluster.key) && !cluster.deleting {
             let ip = self.claims.get(&cluster.key).and_then(|claim| claim.address);
             let everywhere = ip.is_some_and(|ip| carries(self, cluster, ip));
             let has_host = cluster.variables.is_some() || self.host(&cluster.key) == ip;
