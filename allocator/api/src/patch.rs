@@ -171,7 +171,7 @@ fn same_owner(a: &OwnerReference, b: &OwnerReference) -> bool {
 }
 
 /// The patch for a claim's status (`Api::patch_status`): bound to that `IPAddress` (`None`: the reference stays as it is), and
-/// that condition. In the version in which the claim was read: `v1beta1` has two lists of conditions. `None` when it is so
+/// those conditions. In the version in which the claim was read: `v1beta1` has two lists of conditions. `None` when it is so
 /// already.
 ///
 /// # Errors
@@ -179,13 +179,13 @@ fn same_owner(a: &OwnerReference, b: &OwnerReference) -> bool {
 pub fn claim_status(
     claim: &IpAddressClaim,
     address: Option<&str>,
-    condition: &Condition,
+    conditions: &[Condition],
 ) -> Result<Option<LockedPatch>, NotSeen> {
     let mut changes = Map::new();
     if let Some(name) = address.filter(|name| claim.bound_to() != Some(name)) {
         changes.insert("addressRef".to_owned(), json!(NameRef { name: name.to_owned() }));
     }
-    status_with(claim, changes, condition)
+    status_with(claim, changes, conditions)
 }
 
 /// The patch for a claim's status (`Api::patch_status`): bound to nothing any more, and that condition.
@@ -193,7 +193,8 @@ pub fn claim_status(
 /// # Errors
 /// The claim was never seen.
 pub fn claim_unbound(claim: &IpAddressClaim, condition: &Condition) -> Result<Option<LockedPatch>, NotSeen> {
-    status_with(claim, Map::from_iter([("addressRef".to_owned(), Value::Null)]), condition)
+    let unbound = Map::from_iter([("addressRef".to_owned(), Value::Null)]);
+    status_with(claim, unbound, std::slice::from_ref(condition))
 }
 
 fn status_with(

@@ -156,12 +156,14 @@ impl ClaimJson<'_> {
             |one: &&OwnerJson<'_>| &*one.kind == "Cluster" && one.api_version.split('/').next() == Some(cluster::GROUP);
         let (clusters, others): (Vec<_>, Vec<_>) = meta.owner_references.iter().flatten().partition(is_cluster);
         let condition = self.condition(api, mooring_names::endpoints::CONDITION);
+        let stood = self.condition(api, mooring_names::endpoints::STOOD).filter(|one| &*one.status == "True");
         Some(ForCluster {
             label: label.map(|name| names.text(name)),
             owner: clusters.first().map(|one| ClusterOwner { name: names.text(&one.name), uid: Uid::from(&*one.uid) }),
             given: meta.annotations.as_ref().is_some_and(|a| a.given.is_some()),
             owners: others.into_iter().map(owner).collect(),
             condition: condition.map(|one| (Box::from(&*one.reason), Box::from(&*one.message))),
+            stood: stood.and_then(|one| one.message.parse().ok()),
         })
     }
 

@@ -15,6 +15,7 @@ use crate::{variables, words};
 use super::decide::{Finding, endpoint};
 use super::flaws::{Flaw, planted};
 use super::slots::Object;
+use super::standstill::Standstill;
 use super::view::{Step, View, target};
 use super::{Action, Kind, Machine, Write, for_services};
 
@@ -37,7 +38,8 @@ impl Machine {
     }
 
     fn settle(&mut self, key: &Key, cluster: &Arc<Cluster>) {
-        let mut finding = self.find(key, cluster);
+        let standstill = self.standstill(key, cluster);
+        let mut finding = self.find(key, cluster, standstill);
         if let Some(until) = self.unsure_until(key) {
             self.work.mark_at(until, key.clone());
         }
@@ -84,7 +86,7 @@ impl Machine {
         }
     }
 
-    fn find(&self, key: &Key, cluster: &Cluster) -> Finding {
+    fn find(&self, key: &Key, cluster: &Cluster, standstill: Option<Standstill>) -> Finding {
         let Some(slot) = self.slots.get(key) else { return Finding::default() };
         let wish = self.wish(cluster);
         if let Some(verdict) = self.unlisted_part(cluster) {
@@ -102,6 +104,8 @@ impl Machine {
             infrastructure: infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference)),
             control_plane: cluster.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference)),
             read: &|what| slot.known.get(what).map(|known| known.reading.clone()),
+            read_at: &|what| slot.known.get(what).map(|known| known.at),
+            standstill,
             shared: &|secret| self.other_users(key, secret),
             unsure: self.unsure_until(key).is_some(),
         };

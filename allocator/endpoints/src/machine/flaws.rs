@@ -40,6 +40,12 @@ pub(super) enum Flaw {
     BelievesLabels,
     /// A Cluster that waits paused, and is deleted, stays paused.
     KeepsPauseOfTheDeleted,
+    /// A Cluster that has machines is unpaused as soon as its address stands everywhere.
+    UnpausesAtOnce,
+    /// A Cluster is unpaused by what was read of its `Secret`s a while ago.
+    BelievesOldSecrets,
+    /// Names in certificates that never had the address get it.
+    AddsNames,
     /// A claim that exists and is not shown is never created again.
     HiddenForEver,
 }

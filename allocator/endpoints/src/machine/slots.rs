@@ -10,6 +10,7 @@ use crate::objects::{Claim, Cluster, Companion, Reading};
 use crate::reason::Condition;
 
 use super::Write;
+use super::standstill::Still;
 
 /// A Cluster and its claims, or claims whose Cluster is not there.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(super) struct Slot {
     pub(super) verdict: Option<(Condition, Duration)>,
     /// What was reported last, and when.
     pub(super) reported: Option<(Condition, Duration)>,
+    /// What appliers put back, while the Cluster waits until nothing of it changes.
+    pub(super) still: Option<Still>,
     /// Since when its claims have no Cluster.
     pub(super) orphaned: Option<Duration>,
 }

@@ -10,7 +10,7 @@ use crate::objects::Cluster;
 use crate::reason::{Condition, Reason};
 
 use super::slots::Object;
-use super::view::{claim_target, is_owned};
+use super::view::{claim_target, is_owned, stood};
 use super::{LASTING, Machine, Report, Write};
 
 /// What stands on no claim is reported again after this time: an Event is kept for an hour.
@@ -44,7 +44,9 @@ impl Machine {
         let shown = claim.and_then(|claim| claim.mark()?.condition.clone());
         let same = shown
             .is_some_and(|(reason, message)| *reason == *condition.reason.name() && *message == *condition.message);
-        let write = claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone()));
+        let stood = claim.and_then(|claim| claim.address.filter(|ip| stood(claim, *ip)));
+        let stood = stood.filter(|_| !condition.ready());
+        let write = claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone(), stood));
         let lasts = claim.is_some() || condition.ready();
         let said = |(before, at): &(Condition, Duration)| *before == condition && (lasts || *at + REMIND > now);
         if !slot.reported.as_ref().is_some_and(said) {

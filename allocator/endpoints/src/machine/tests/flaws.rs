@@ -1,6 +1,6 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{deleted, given, letting_go, many, moved, random, shared, unseen};
+use super::{deleted, given, letting_go, many, moved, random, reapplied, shared, unseen};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -50,6 +50,22 @@ fn writes_shared_secrets() {
 fn keeps_pause_of_the_deleted() {
     noticed(Flaw::KeepsPauseOfTheDeleted, deleted::the_pause_ends_whatever_it_waits_for);
     noticed(Flaw::KeepsPauseOfTheDeleted, || random::lives(0..400));
+}
+
+#[test]
+fn unpauses_at_once() {
+    noticed(Flaw::UnpausesAtOnce, reapplied::nothing_is_rolled_out);
+}
+
+#[test]
+fn believes_old_secrets() {
+    noticed(Flaw::BelievesOldSecrets, reapplied::secrets_are_read_again);
+}
+
+#[test]
+fn adds_names() {
+    noticed(Flaw::AddsNames, reapplied::names_without_the_address_stay);
+    noticed(Flaw::AddsNames, || random::lives(0..400));
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod many;
 mod moved;
 mod objects;
 mod random;
+mod reapplied;
 mod replaced;
 mod shared;
 mod unseen;

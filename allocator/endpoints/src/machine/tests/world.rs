@@ -36,6 +36,8 @@ pub(super) struct Stored {
     pub(super) address: Option<IpAddr>,
     pub(super) refused: bool,
     pub(super) condition: Option<(Box<str>, Box<str>)>,
+    /// The address that stood everywhere once, as its condition says.
+    pub(super) stood: Option<IpAddr>,
     /// A machine owns it.
     pub(super) of_a_machine: bool,
 }
@@ -58,7 +60,7 @@ impl Stored {
                 block_owner_deletion: None,
             };
             let owners = self.of_a_machine.then_some(machine).into_iter().collect();
-            Box::new(ForCluster { label, owner, given: self.given, owners, condition })
+            Box::new(ForCluster { label, owner, given: self.given, owners, condition, stood: self.stood })
         });
         let refused = protocol::Condition {
             ready: false,
@@ -158,6 +160,10 @@ pub(super) struct World {
     /// Refuses every write, as an admission policy does.
     pub(super) refuses: bool,
     pub(super) writes: usize,
+    /// How often machines could have been made without the address: the Cluster runs and goes on, and a place lacks it.
+    pub(super) exposed: usize,
+    /// Clusters, and the addresses that have stood in all places but the host.
+    stood: BTreeSet<(Key, IpAddr)>,
     pub(super) reports: Vec<Report>,
     traces: bool,
 }
@@ -199,6 +205,8 @@ impl World {
             reverts: false,
             refuses: false,
             writes: 0,
+            exposed: 0,
+            stood: BTreeSet::new(),
             reports: Vec::new(),
             traces: std::env::var_os("ENDPOINTS_TRACE").is_some(),
         };
@@ -242,6 +250,7 @@ impl World {
     pub(super) fn put_cluster(&mut self, mut cluster: Cluster) {
         cluster.version = self.fresh();
         self.clusters.insert(cluster.key.clone(), cluster.clone());
+        self.expose();
         self.push(Kind::Clusters, Event::Cluster(Box::new(cluster)));
     }
 
@@ -254,7 +263,23 @@ impl World {
     pub(super) fn put_plane(&mut self, mut one: ControlPlane) {
         one.version = self.fresh();
         self.planes.insert(one.reference.clone(), one.clone());
+        self.expose();
         self.push(parts(PLANE), Event::ControlPlane(Box::new(one)));
+    }
+
+    fn expose(&mut self) {
+        for one in self.clusters.values() {
+            let claim = self.claims.get(&one.key).filter(|claim| claim.is_owned_by(&one.uid));
+            if let Some(ip) = claim.and_then(|claim| claim.address).filter(|ip| carries(self, one, *ip)) {
+                self.stood.insert((one.key.clone(), ip));
+            }
+        }
+        let goes_on = |one: &&Cluster| one.initialised && !one.paused && !one.held;
+        let lacks = |one: &&Cluster| {
+            let ip = self.claims.get(&one.key).and_then(|claim| claim.address);
+            ip.is_some_and(|ip| !carries(self, one, ip))
+        };
+        self.exposed += self.clusters.values().filter(goes_on).filter(lacks).count();
     }
 
     /// Somebody deletes a Cluster's infrastructure cluster and makes it again: another object of the same name.
@@ -283,6 +308,7 @@ impl World {
     pub(super) fn put_text(&mut self, what: &Companion, text: &str) {
         let (uid, version) = (Uid::from(&*format!("uid-{what}")), self.fresh());
         self.texts.insert(what.clone(), Reading { uid, version, text: Some(text.into()), other: false });
+        self.expose();
     }
 
     pub(super) fn put_claim(&mut self, mut claim: Stored) {
@@ -434,7 +460,31 @@ impl World {
         assert!(!cluster.deleting, "{write:?} for a Cluster that is being deleted");
         let for_us = cluster.paused && cluster.notes.paused_for_endpoint;
         assert!(!cluster.held && (!cluster.paused || for_us), "{write:?} under a foreign pause: {cluster:?}");
-        assert!(!to_places || !cluster.initialised || for_us, "{write:?} although initialised");
+        if to_places && cluster.initialised && !for_us {
+            self.law_of_filling(write, key);
+        }
+    }
+
+    /// Machines run: what they are made from gets back what it had, and nothing else.
+    fn law_of_filling(&self, write: &Write, key: &Key) {
+        let is_empty = |text: &Option<Box<str>>| text.as_ref().is_some_and(|text| text.contains(super::objects::EMPTY));
+        match write {
+            Write::Text(target, what, _) => {
+                let now = self.texts.get(what).filter(|one| one.version == target.version);
+                assert!(now.is_none_or(|one| is_empty(&one.text)), "{what} has another address: {now:?}");
+            }
+            Write::ControlPlane(target, reference, new) => {
+                let Some(now) = self.planes.get(reference).filter(|one| one.version == target.version) else { return };
+                let (Some(all), Place::Files(files)) = (&new.files, &now.place) else {
+                    let stood = self.stood.iter().any(|(one, _)| one == key);
+                    return assert!(new.sans.is_none() || stood, "{key} never had it: {write:?}");
+                };
+                for (file, new) in files.iter().zip(all).filter(|(file, new)| file.whole != **new) {
+                    assert!(is_empty(&file.content), "another address: {file:?}, {new}");
+                }
+            }
+            _ => {}
+        }
     }
 
     /// One thing that goes on by itself; whether there was any. `at`: chooses among several.
@@ -611,6 +661,7 @@ impl World {
                     address: None,
                     refused: false,
                     condition: None,
+            stood: None,
                     of_a_machine: false,
                 });
                 // The owner may be gone by now: then the garbage collector takes the claim.
@@ -624,7 +675,7 @@ impl World {
             Write::AdoptClaim(target, _)
             | Write::ReleaseClaim(target)
             | Write::DeleteClaim(target)
-            | Write::Condition(target, _) => {
+            | Write::Condition(target, ..) => {
                 let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
                 Self::same(&claim.uid, &claim.version, target)?;
                 match write {
@@ -640,7 +691,8 @@ impl World {
                         assert!(!lives || !has, "{claim:?} is deleted although its Cluster lives");
                         claim.deleting = true;
                     }
-                    Write::Condition(_, condition) => {
+                    Write::Condition(_, condition, stood) => {
+                        claim.stood = stood.or(claim.stood);
                         let (reason, message) = (condition.reason.name(), condition.message.as_str());
                         claim.condition = Some((reason.into(), message.into()));
                     }
@@ -732,6 +784,7 @@ impl World {
             address: None,
             refused: false,
             condition: None,
+            stood: None,
             of_a_machine: false,
         });
     }
