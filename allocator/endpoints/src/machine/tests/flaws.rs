@@ -30,8 +30,13 @@ at_random! {
     no_preconditions: NoPreconditions,
     ignores_deletion: IgnoresDeletion,
     pins_under_move: PinsUnderMove,
-    empty_host_is_settled: EmptyHostIsSettled,
     no_finalizer: NoFinalizer,
+}
+
+/// The first of the seeds that notice it is 314.
+#[test]
+fn empty_host_is_settled() {
+    noticed(Flaw::EmptyHostIsSettled, || random::lives(300..400));
 }
 
 #[test]

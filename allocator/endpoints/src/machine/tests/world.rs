@@ -250,7 +250,7 @@ impl World {
     pub(super) fn put_cluster(&mut self, mut cluster: Cluster) {
         cluster.version = self.fresh();
         self.clusters.insert(cluster.key.clone(), cluster.clone());
-        self.expose();
+        self.expose(&cluster.key);
         self.push(Kind::Clusters, Event::Cluster(Box::new(cluster)));
     }
 
@@ -263,23 +263,20 @@ impl World {
     pub(super) fn put_plane(&mut self, mut one: ControlPlane) {
         one.version = self.fresh();
         self.planes.insert(one.reference.clone(), one.clone());
-        self.expose();
+        self.expose(&one.reference.key);
         self.push(parts(PLANE), Event::ControlPlane(Box::new(one)));
     }
 
-    fn expose(&mut self) {
-        for one in self.clusters.values() {
-            let claim = self.claims.get(&one.key).filter(|claim| claim.is_owned_by(&one.uid));
-            if let Some(ip) = claim.and_then(|claim| claim.address).filter(|ip| carries(self, one, *ip)) {
-                self.stood.insert((one.key.clone(), ip));
-            }
+    /// What machines of this Cluster would be made from has changed.
+    fn expose(&mut self, key: &Key) {
+        let Some(one) = self.clusters.get(key) else { return };
+        let Some(claim) = self.claims.get(key).filter(|claim| claim.is_owned_by(&one.uid)) else { return };
+        let Some(ip) = claim.address else { return };
+        if carries(self, one, ip) {
+            self.stood.insert((key.clone(), ip));
+        } else if one.initialised && !one.paused && !one.held {
+            self.exposed += 1;
         }
-        let goes_on = |one: &&Cluster| one.initialised && !one.paused && !one.held;
-        let lacks = |one: &&Cluster| {
-            let ip = self.claims.get(&one.key).and_then(|claim| claim.address);
-            ip.is_some_and(|ip| !carries(self, one, ip))
-        };
-        self.exposed += self.clusters.values().filter(goes_on).filter(lacks).count();
     }
 
     /// Somebody deletes a Cluster's infrastructure cluster and makes it again: another object of the same name.
@@ -308,7 +305,7 @@ impl World {
     pub(super) fn put_text(&mut self, what: &Companion, text: &str) {
         let (uid, version) = (Uid::from(&*format!("uid-{what}")), self.fresh());
         self.texts.insert(what.clone(), Reading { uid, version, text: Some(text.into()), other: false });
-        self.expose();
+        self.expose(&super::objects::cluster_of(what.key()));
     }
 
     pub(super) fn put_claim(&mut self, mut claim: Stored) {
