@@ -57,6 +57,15 @@ struct Status<'a> {
     conditions: Vec<ConditionJson<'a>>,
     #[serde(borrow, rename = "v1beta2")]
     new_style: Option<NewStyle<'a>>,
+    #[serde(borrow)]
+    deprecated: Option<Deprecated<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Deprecated<'a> {
+    #[serde(borrow)]
+    v1beta1: Option<NewStyle<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -189,8 +198,9 @@ impl ClaimJson<'_> {
     /// Whether the status has only fields that a later write can rebuild without knowing them.
     fn is_plain(&self) -> bool {
         let Some(status) = &self.status else { return true };
-        let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
-        status.conditions.iter().chain(new_style).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
+        let deprecated = status.deprecated.iter().filter_map(|one| one.v1beta1.as_ref());
+        let others = status.new_style.iter().chain(deprecated).flat_map(|one| &one.conditions);
+        status.conditions.iter().chain(others).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
     }
 }
 
@@ -341,6 +351,9 @@ mod tests {
         let claim = one(&with(&format!(r#"{{"conditions":[{theirs},{ready}]}}"#)), IpamVersion::V1beta2);
         assert!(claim.condition.unwrap().ready);
         assert_eq!(status(&claim.retained).unwrap().unwrap().conditions[0].other["new"], 1);
+        let old = format!(r#"{{"conditions":[{ready}],"deprecated":{{"v1beta1":{{"conditions":[{theirs}]}}}}}}"#);
+        let claim = one(&with(&old), IpamVersion::V1beta2);
+        assert!(claim.retained.status.is_some_and(|status| status.contains("Theirs")), "others' old conditions stay");
         let waits = r#"{"type":"Ready","status":"False","reason":"PoolExhausted","message":"m"}"#;
         let claim = one(&with(&format!(r#"{{"conditions":[{waits}]}}"#)), IpamVersion::V1beta2);
         assert_eq!(claim.condition.unwrap().reason, Reason::PoolExhausted);
