@@ -61,13 +61,15 @@ impl Machine {
         let finished = finding.verdict.as_ref().is_none_or(Condition::ready);
         self.read_again(key, &finding.wants, finished);
         if let Some(condition) = finding.verdict {
-            let condition = self.refusal(key, &written).or(trouble).unwrap_or(condition);
+            let failing = self.failing(key, &condition, &written);
+            let condition = self.refusal(key, &written).or(trouble).or(failing).unwrap_or(condition);
             self.judge(key, cluster, condition, &mut written);
         } else if let Some(slot) = self.slots.get_mut(key) {
             (slot.verdict, slot.reported) = (None, None);
         }
         if let Some(slot) = self.slots.get_mut(key) {
             slot.writes.settled(self.work.now(), &written);
+            slot.failed.retain(|object, _| written.contains(object));
         }
     }
 

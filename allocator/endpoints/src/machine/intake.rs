@@ -101,7 +101,7 @@ impl Machine {
             }
             Event::Claim(claim) => self.claim(*claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
-            Event::Answer { id, result } => self.answer(id, &result),
+            Event::Answer { id, result, said } => self.answer(id, &result, said),
             Event::Read { id, result } => self.read(id, result),
         }
     }

@@ -130,7 +130,9 @@ fn of_secret(
     let (reading, text) = match (view.read)(&what) {
         None => return Err(Stop::Step(Box::new(Step::Read(what)))),
         Some(Some(Reading { uid, version, text: Some(text), .. })) => ((uid, version), text),
-        Some(_) if repair == Repair::Everything => return Err(wait(Reason::WaitingForSecret, format!("there is no {what} yet"))),
+        Some(_) if repair == Repair::Everything => {
+            return Err(wait(Reason::WaitingForSecret, format!("there is no {what} yet")));
+        }
         Some(_) => {
             lacking.push(format!("{what}, which does not exist"));
             return Ok(());
@@ -150,9 +152,7 @@ fn of_secret(
             let at = target(what.key(), &reading.0, &reading.1);
             Err(Write::Text(at, what, new).into())
         }
-        Err(error) if repair == Repair::Everything => {
-            Err(wait(Reason::ManifestNotUsable, format!("{what}: {error}")))
-        }
+        Err(error) if repair == Repair::Everything => Err(wait(Reason::ManifestNotUsable, format!("{what}: {error}"))),
         Ok(Manifest::Changed { .. }) | Err(_) => {
             lacking.push(what.to_string());
             Ok(())
@@ -161,12 +161,7 @@ fn of_secret(
 }
 
 /// All files with the address in those that are written inline; None: it is there.
-fn of_files(
-    files: &[File],
-    ip: IpAddr,
-    repair: Repair,
-    lacking: &mut Vec<String>,
-) -> Result<Option<Vec<Value>>, Stop> {
+fn of_files(files: &[File], ip: IpAddr, repair: Repair, lacking: &mut Vec<String>) -> Result<Option<Vec<Value>>, Stop> {
     let mut changed = false;
     let mut all = Vec::with_capacity(files.len());
     for file in files {

@@ -1,6 +1,7 @@
 //! The known state of each Cluster.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub(super) struct Slot {
     /// The claims, by name.
     pub(super) claims: BTreeMap<Arc<str>, Claim>,
     pub(super) writes: ObjectWrites<Write>,
+    /// What the API server said when it failed at the last write of an object.
+    pub(super) failed: BTreeMap<Object, Box<str>>,
     /// What was read.
     pub(super) known: BTreeMap<Companion, Known>,
     /// What is being read, and by which read.
@@ -48,6 +51,18 @@ pub enum Object {
     Infrastructure,
     Claim(Arc<str>),
     Companion(Companion),
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("the Cluster"),
+            Self::ControlPlane => f.write_str("the control plane's object"),
+            Self::Infrastructure => f.write_str("the infrastructure cluster"),
+            Self::Claim(name) => write!(f, "claim {name}"),
+            Self::Companion(what) => what.fmt(f),
+        }
+    }
 }
 
 /// What was read of a companion.

@@ -1,6 +1,6 @@
 //! How long a Cluster stays paused after its address stands everywhere.
 //!
-//! `kubectl apply`, Helm and GitOps put back one object after another. If the Cluster went on between two of them, the control
+//! `kubectl apply`, Helm and the like put back one object after another. If the Cluster went on between two of them, the control
 //! plane would be rolled out to machines made from the next one's text, which has no address. So a Cluster that has machines
 //! goes on when nothing of it has changed for a while. A new one need not wait: whoever makes it makes each object once.
 

@@ -22,6 +22,15 @@ impl Machine {
         Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.refusal(written)?))
     }
 
+    /// What to say of a write that is under way, and at which the API server fails.
+    pub(super) fn failing(&self, key: &Key, condition: &Condition, written: &BTreeSet<Object>) -> Option<Condition> {
+        let slot = self.slots.get(key).filter(|_| condition.reason == Reason::Writing)?;
+        let (object, said) = written.iter().find_map(|object| slot.failed.get_key_value(object))?;
+        let message =
+            format!("{}, and is tried again; the API server answers to that of {object}: {said}", condition.message);
+        Some(Condition::new(Reason::Writing, message))
+    }
+
     /// What to say of a write that is needed although it was made more than twice.
     pub(super) fn without_effect(&self, key: &Key, write: &Write) -> Option<Condition> {
         Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.without_effect(write)?))
@@ -46,7 +55,8 @@ impl Machine {
             .is_some_and(|(reason, message)| *reason == *condition.reason.name() && *message == *condition.message);
         let stood = claim.and_then(|claim| claim.address.filter(|ip| stood(claim, *ip)));
         let stood = stood.filter(|_| !condition.ready());
-        let write = claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone(), stood));
+        let write =
+            claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone(), stood));
         let lasts = claim.is_some() || condition.ready();
         let said = |(before, at): &(Condition, Duration)| *before == condition && (lasts || *at + REMIND > now);
         if !slot.reported.as_ref().is_some_and(said) {

@@ -35,7 +35,8 @@ pub(super) fn the_pause_ends_whatever_it_waits_for() {
     let unreadable = waiting(4, |_, one| one.notes.pool = Some("Pool".into()), "InvalidRequest");
     let no_pool = waiting(4, |_, one| one.notes.pool = None, "none");
     let no_claim = waiting(4, |world, _| foreign_claim(world), "Allocating");
-    let no_parts = waiting(4, |_, one| one.infrastructure.as_mut().unwrap().key.name = "other".into(), "WaitingForInfrastructure");
+    let no_parts =
+        waiting(4, |_, one| one.infrastructure.as_mut().unwrap().key.name = "other".into(), "WaitingForInfrastructure");
     for mut world in [full, misspelt, unreadable, no_pool, no_claim, no_parts] {
         let claim = world.claims.get(&key("c")).map(|claim| claim.uid.clone());
         assert!(!delete(&mut world), "it is never deleted: {:?}", world.clusters[&key("c")]);
@@ -52,10 +53,13 @@ fn a_cluster_that_is_deleted_while_it_waits_goes_on_to_its_end() {
     the_pause_ends_whatever_it_waits_for();
 }
 
+/// What it says, and what is done to the Cluster before.
+type Case = (&'static str, fn(&mut Cluster));
+
 /// The pause is somebody else's too, or the Cluster is to be left alone, or it is deleted because it has moved elsewhere.
 #[test]
 fn another_pause_stays_when_the_cluster_is_deleted() {
-    let cases: [(&str, fn(&mut Cluster)); 4] = [
+    let cases: [Case; 4] = [
         ("Paused", |one| one.held = true),
         ("Paused", |one| one.notes.paused_for_endpoint = false),
         ("none", |one| one.notes.pool = Some("none".into())),

@@ -1,5 +1,6 @@
-//! Somebody applies the same texts again, which have no address: `kubectl apply`, Helm, GitOps. Object after object, in any order.
+//! Somebody applies the same texts again, which have no address: `kubectl apply`, Helm and the like. Object after object, in any order.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::objects::{INFRASTRUCTURE, PLANE, POD, carries, infrastructure, key, paused, plane, reference, secret};
@@ -37,8 +38,8 @@ fn apply(world: &mut World, name: &str, part: Part) {
             world.put_cluster(one);
         }
         Part::Infrastructure => {
-            let port = world.infrastructures[&reference(INFRASTRUCTURE, name)].port;
-            world.put_infrastructure(Infrastructure { port, ..infrastructure(name) });
+            let one = world.infrastructures[&reference(INFRASTRUCTURE, name)].clone();
+            world.put_infrastructure(Infrastructure { port: one.port, ..infrastructure(name) });
         }
         Part::Plane => world.put_plane(plane(name)),
         Part::Secret => {
@@ -71,11 +72,18 @@ fn initialise(world: &mut World, name: &str) {
 }
 
 /// All that machines are made from.
-fn texts(world: &World, name: &str) -> (Option<Place>, Vec<Box<str>>, Option<Box<str>>, Option<std::net::IpAddr>) {
-    let one = world.planes.get(&reference(PLANE, name));
-    let secret = world.texts.get(&secret(name)).and_then(|reading| reading.text.clone());
-    let sans = one.map(|one| one.sans.clone()).unwrap_or_default();
-    (one.map(|one| one.place.clone()), sans, secret, world.host(&key(name)))
+#[derive(Clone, Debug, PartialEq)]
+struct Texts {
+    place: Place,
+    sans: Vec<Box<str>>,
+    secret: Option<Box<str>>,
+    host: Option<IpAddr>,
+}
+
+fn texts(world: &World, name: &str) -> Texts {
+    let one = world.planes[&reference(PLANE, name)].clone();
+    let secret = world.texts[&secret(name)].text.clone();
+    Texts { place: one.place, sans: one.sans, secret, host: world.host(&key(name)) }
 }
 
 /// All orders of these.

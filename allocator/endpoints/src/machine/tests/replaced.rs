@@ -240,6 +240,25 @@ fn what_is_refused_is_said_and_tried_again() {
     assert_eq!(reason(&world, "c"), "Written");
 }
 
+/// A webhook that is down: nobody need look into the log.
+#[test]
+fn what_the_api_server_fails_at_is_said_while_it_lasts() {
+    let mut world = World::new(4);
+    let uid = world.uid();
+    create(&mut world, paused("c", uid));
+    while world.claims.get(&key("c")).is_none_or(|claim| claim.address.is_none()) {
+        assert!((0..8).any(|at| world.go_on(at)));
+    }
+    world.fails = Some("failed calling webhook \"kcp\"".to_owned());
+    world.settle(LONG);
+    let (reason_now, message) = world.claims[&key("c")].condition.clone().unwrap();
+    assert_eq!(&*reason_now, "Writing");
+    assert!(message.contains("failed calling webhook"), "{message}");
+    world.fails = None;
+    world.settle(LONG);
+    assert_eq!((reason(&world, "c"), &*world.claims[&key("c")].condition.clone().unwrap().0), ("Written", "Written"));
+}
+
 /// Files whose pods hold nothing, and a part without files: nothing is made up.
 #[test]
 fn a_control_plane_without_a_static_pod_gets_its_names() {

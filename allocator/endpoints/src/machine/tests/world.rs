@@ -13,7 +13,7 @@ use mooring_allocator_core::work::Moment;
 use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::machine::flaws::{Flaw, planted};
-use crate::machine::{Action, Event, Failure, Kind, Machine, Report, Settings, Write};
+use crate::machine::{Action, Event, Failure, Kind, Machine, NewClaim, Report, Settings, Write};
 use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Place, Reading, Reference};
 use crate::words;
 
@@ -159,6 +159,8 @@ pub(super) struct World {
     pub(super) reverts: bool,
     /// Refuses every write, as an admission policy does.
     pub(super) refuses: bool,
+    /// Fails at every write but of conditions, and says this: a webhook is down.
+    pub(super) fails: Option<String>,
     pub(super) writes: usize,
     /// How often machines could have been made without the address: the Cluster runs and goes on, and a place lacks it.
     pub(super) exposed: usize,
@@ -204,6 +206,7 @@ impl World {
             touched: BTreeSet::new(),
             reverts: false,
             refuses: false,
+            fails: None,
             writes: 0,
             exposed: 0,
             stood: BTreeSet::new(),
@@ -555,11 +558,13 @@ impl World {
             2 => self.apply(&write).and(Err(Failure::Unknown)),
             3 => Err(Failure::Conflict),
             4 => Err(Failure::Refused("a policy".to_owned())),
+            _ if self.fails.is_some() && !matches!(write, Write::Condition(..)) => Err(Failure::Unknown),
             _ if self.refuses => Err(Failure::Refused("a policy".to_owned())),
             _ => self.apply(&write),
         };
         self.trace(&format!("{id}: {result:?}"));
-        self.step(Event::Answer { id, result });
+        let said = self.fails.clone().filter(|_| matches!(result, Err(Failure::Unknown)));
+        self.step(Event::Answer { id, result, said });
     }
 
     /// The Clusters on which claims depend, as the allocation protocol knows them.
@@ -637,36 +642,40 @@ impl World {
         Ok(crate::machine::Done::There(version))
     }
 
+    fn create(&mut self, new: &NewClaim) {
+        let uid = self.uid();
+        self.put_claim(Stored {
+            key: new.key.clone(),
+            uid,
+            version: Version::from(""),
+            label: Some(new.parent.name.clone()),
+            owner: Some(ClusterOwner { name: new.parent.name.clone(), uid: new.parent.uid.clone() }),
+            given: new.requested.is_some(),
+            in_use: !planted(Flaw::NoFinalizer),
+            deleting: false,
+            pool: new.pool.clone(),
+            requested: new.requested,
+            address: None,
+            refused: false,
+            condition: None,
+            stood: None,
+            of_a_machine: false,
+        });
+        // The owner may be gone by now: then the garbage collector takes the claim.
+        if !self.clusters.values().any(|one| one.uid == new.parent.uid)
+            && let Some(claim) = self.claims.get(&new.key).cloned()
+        {
+            self.put_claim(Stored { deleting: true, ..claim });
+        }
+    }
+
     fn store(&mut self, write: &Write) -> Result<(), Failure> {
         match write {
             Write::CreateClaim(new) => {
                 if self.claims.contains_key(&new.key) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }
-                let uid = self.uid();
-                self.put_claim(Stored {
-                    key: new.key.clone(),
-                    uid,
-                    version: Version::from(""),
-                    label: Some(new.parent.name.clone()),
-                    owner: Some(ClusterOwner { name: new.parent.name.clone(), uid: new.parent.uid.clone() }),
-                    given: new.requested.is_some(),
-                    in_use: !planted(Flaw::NoFinalizer),
-                    deleting: false,
-                    pool: new.pool.clone(),
-                    requested: new.requested,
-                    address: None,
-                    refused: false,
-                    condition: None,
-            stood: None,
-                    of_a_machine: false,
-                });
-                // The owner may be gone by now: then the garbage collector takes the claim.
-                if !self.clusters.values().any(|one| one.uid == new.parent.uid)
-                    && let Some(claim) = self.claims.get(&new.key).cloned()
-                {
-                    self.put_claim(Stored { deleting: true, ..claim });
-                }
+                self.create(new);
                 Ok(())
             }
             Write::AdoptClaim(target, _)
