@@ -116,8 +116,8 @@ async fn merged_again(_: &mut Ctx<()>) -> Result<()> {
     ensure!(parts.paused().await?, "it goes on while somebody still applies its objects");
     ensure!(parts.written().await? == host, "another host");
     parts.says("Written").await?;
-    // Without a pause, as GitOps does it.
-    for (path, text) in parts.texts().into_iter().skip(1) {
+    // Without a pause, as GitOps does it; the Secret first, as Helm does.
+    for (path, text) in parts.texts().into_iter().skip(1).rev() {
         rig.server.merge(&path, &text).await?;
     }
     parts.written_again(&host).await?;
