@@ -263,7 +263,7 @@ impl<A: Adapter> EventLoop<A> {
     fn frame(&mut self, frame: &Frame) {
         match *frame {
             Frame::Heard { index, address, mac, form } => {
-                self.step(Event::Heard { interface: index, address, mac, form })
+                self.step(Event::Heard { interface: index, address, mac, form });
             }
             Frame::Ended(ended) if self.segments.close(ended) => {
                 let index = ended.index;

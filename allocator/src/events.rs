@@ -28,6 +28,9 @@ const SUMMARY_AFTER: Duration = Duration::from_secs(2);
 /// The most such reports at a time.
 const SUMMARIES: usize = 25;
 
+/// The action of Events that tell of a write to somebody's object.
+pub const WRITE: &str = "Write";
+
 /// What an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
@@ -139,7 +142,8 @@ impl Sender {
             };
             let wait = match next {
                 Next::Write(note) => {
-                    if self.recent.ask(&note).is_some() {
+                    // Each write is told of, though it is one that was made before: somebody has undone it.
+                    if note.action == WRITE || self.recent.ask(&note).is_some() {
                         self.send(&note).await;
                     }
                     continue;

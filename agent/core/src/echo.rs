@@ -15,7 +15,7 @@ const ROUND: Duration = Duration::from_secs(10);
 /// Probes with sender 0.0.0.0 are tried again this long after the last answer to one, or the last try.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// An answer shows for so long that probes with its sender pass.
-const WORKS: Duration = Duration::from_secs(60);
+const WORKS: Duration = Duration::from_mins(1);
 /// So many unanswered probes show that the network drops those of one sender, if others are answered.
 const DROPPED: u32 = 3;
 /// So many unanswered probes in so long a time show that none is answered.

@@ -146,6 +146,7 @@ impl Reports {
                 self.remember(address, report, &text);
                 many.entry((reason, text)).or_insert_with(|| (vec![], severity)).0.push(address);
             } else {
+                self.tell_of_echo(report);
                 self.tell_one(at, report, catalog, calls);
             }
         }
@@ -184,10 +185,6 @@ impl Reports {
                 "another node ended this node's session: all VIPs are removed".to_owned(),
             ),
             Report::NameTaken { macs } => (Warning, "NodeNameTaken", None, name_taken(macs)),
-            Report::Echo { interface, state } => {
-                let Some((severity, reason, _)) = echo_event(*state) else { return };
-                (severity, reason, None, format!("{}: {}", interface_name(*interface), echo(*state)))
-            }
             Report::Lapsed => (
                 Warning,
                 "SessionLapsed",
@@ -267,11 +264,20 @@ impl Reports {
                 );
             }
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
-            Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } => return,
+            Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } | Report::Echo { .. } => return,
         };
         Self::say(severity, reason, &text);
         let regarding = address.map_or_else(|| self.session(), |address| self.object(address, catalog));
         self.event(regarding, severity, reason, &text);
+    }
+
+    /// Whether other hosts answer this node's probes has changed.
+    fn tell_of_echo(&mut self, report: &Report) {
+        let Report::Echo { interface, state } = report else { return };
+        let Some((severity, reason, _)) = echo_event(*state) else { return };
+        let text = format!("{}: {}", interface_name(*interface), echo(*state));
+        Self::say(severity, reason, &text);
+        self.event(self.session(), severity, reason, &text);
     }
 
     /// Writes the conflict on the `IPAddress`: the allocator then gives another address, unless a user requested this

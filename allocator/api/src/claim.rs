@@ -58,12 +58,24 @@ pub struct IpAddressClaimStatus {
     #[serde(default, rename = "v1beta2", skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub new_style: Option<NewStyle>,
+    /// `v1beta2` only: the conditions in the old style, for who reads the claim in `v1beta1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub deprecated: Option<Deprecated>,
 }
 
-/// `status.v1beta2` of `v1beta1`.
+/// `status.deprecated` of `v1beta2`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Deprecated {
+    /// What `v1beta1` shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub v1beta1: Option<NewStyle>,
+}
+
+/// `status.v1beta2` of `v1beta1`, and `status.deprecated.v1beta1` of `v1beta2`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NewStyle {
-    /// The conditions in the new style.
+    /// The conditions in the other style.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -170,11 +170,23 @@ impl Condition {
     #[must_use]
     pub fn old_style(mut self) -> Self {
         self.observed_generation = None;
-        self.severity = (self.status == "False").then(|| "Error".to_owned());
+        self.severity = (self.status == "False").then(|| severity(&self.reason).to_owned());
         if self.message.is_empty() {
             self.message.clone_from(&self.reason);
         }
         self
+    }
+}
+
+/// How bad it is, by the words of Cluster API's old conditions: `Info` while something goes on by itself, `Warning` where it
+/// goes on as soon as something else is as it should be, and `Error` where somebody has to act on the object itself.
+/// Source: `ConditionSeverity` in Cluster API's `api/core/v1beta1`.
+fn severity(reason: &str) -> &'static str {
+    match reason {
+        "Allocating" | "Writing" | "Settling" | PAUSED | DELETING => "Info",
+        _ if reason.starts_with("WaitingFor") => "Info",
+        POOL_EXHAUSTED | POOL_NOT_READY | "Drifted" | "EndpointIsAName" => "Warning",
+        _ => "Error",
     }
 }
 

@@ -171,7 +171,7 @@ fn same_owner(a: &OwnerReference, b: &OwnerReference) -> bool {
 }
 
 /// The patch for a claim's status (`Api::patch_status`): bound to that `IPAddress` (`None`: the reference stays as it is), and
-/// that condition. In the version in which the claim was read: `v1beta1` has two lists of conditions. `None` when it is so
+/// those conditions. In the version in which the claim was read: `v1beta1` has two lists of conditions. `None` when it is so
 /// already.
 ///
 /// # Errors
@@ -179,13 +179,13 @@ fn same_owner(a: &OwnerReference, b: &OwnerReference) -> bool {
 pub fn claim_status(
     claim: &IpAddressClaim,
     address: Option<&str>,
-    condition: &Condition,
+    conditions: &[Condition],
 ) -> Result<Option<LockedPatch>, NotSeen> {
     let mut changes = Map::new();
     if let Some(name) = address.filter(|name| claim.bound_to() != Some(name)) {
         changes.insert("addressRef".to_owned(), json!(NameRef { name: name.to_owned() }));
     }
-    status_with(claim, changes, condition)
+    status_with(claim, changes, conditions)
 }
 
 /// The patch for a claim's status (`Api::patch_status`): bound to nothing any more, and that condition.
@@ -193,28 +193,41 @@ pub fn claim_status(
 /// # Errors
 /// The claim was never seen.
 pub fn claim_unbound(claim: &IpAddressClaim, condition: &Condition) -> Result<Option<LockedPatch>, NotSeen> {
-    status_with(claim, Map::from_iter([("addressRef".to_owned(), Value::Null)]), condition)
+    let unbound = Map::from_iter([("addressRef".to_owned(), Value::Null)]);
+    status_with(claim, unbound, std::slice::from_ref(condition))
 }
 
 fn status_with(
     claim: &IpAddressClaim,
     mut changes: Map<String, Value>,
-    condition: &Condition,
+    new: &[Condition],
 ) -> Result<Option<LockedPatch>, NotSeen> {
     let status = claim.status.clone().unwrap_or_default();
+    let with = |before: &[Condition], new: &[Condition]| {
+        let all = conditions::all_with(before, new);
+        (all != before).then(|| json!(all))
+    };
+    let old_style: Vec<Condition> = new.iter().cloned().map(Condition::old_style).collect();
     match claim.version {
         IpamVersion::V1beta2 => {
-            if let Some(all) = conditions::with(&status.conditions, condition.clone()) {
-                changes.insert("conditions".to_owned(), json!(all));
+            if let Some(all) = with(&status.conditions, new) {
+                changes.insert("conditions".to_owned(), all);
+                // For who reads the claim in `v1beta1`. Never a write of its own: where the kind lacks the field, it does not stay.
+                let ready: Vec<Condition> =
+                    old_style.into_iter().filter(|one| one.type_ == conditions::READY).collect();
+                let before = status.deprecated.unwrap_or_default().v1beta1.unwrap_or_default().conditions;
+                if let Some(all) = with(&before, &ready) {
+                    changes.insert("deprecated".to_owned(), json!({"v1beta1": {"conditions": all}}));
+                }
             }
         }
         IpamVersion::V1beta1 | IpamVersion::V1alpha1 => {
-            if let Some(all) = conditions::with(&status.conditions, condition.clone().old_style()) {
-                changes.insert("conditions".to_owned(), json!(all));
+            if let Some(all) = with(&status.conditions, &old_style) {
+                changes.insert("conditions".to_owned(), all);
             }
             let new_style = status.new_style.unwrap_or_default().conditions;
             if claim.version == IpamVersion::V1beta1
-                && let Some(all) = conditions::with(&new_style, condition.clone())
+                && let Some(all) = with(&new_style, new)
             {
                 changes.insert("v1beta2".to_owned(), json!({"conditions": all}));
             }
@@ -319,4 +332,54 @@ fn identity(meta: &ObjectMeta) -> Result<(&str, &str), NotSeen> {
     };
     let uid = meta.uid.as_deref().ok_or_else(|| missing("uid"))?;
     Ok((uid, meta.resource_version.as_deref().ok_or_else(|| missing("resourceVersion"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::claim::{Deprecated, IpAddressClaimSpec, IpAddressClaimStatus, NewStyle};
+    use crate::conditions::{ADDRESS_ALLOCATED, ALLOCATION_FAILED, POOL_EXHAUSTED, READY};
+
+    fn claim(status: IpAddressClaimStatus) -> IpAddressClaim {
+        let mut claim = IpAddressClaim::new("c", IpAddressClaimSpec::default());
+        (claim.metadata.uid, claim.metadata.resource_version) = (Some("u".into()), Some("7".into()));
+        claim.status = Some(status);
+        claim
+    }
+
+    fn condition(type_: &str, status: bool, reason: &str) -> Condition {
+        Condition::new(type_, status, reason, "why", &Time(Timestamp::from_second(1).expect("a second")))
+    }
+
+    /// Cluster API's providers up to its 1.10 read claims in `v1beta1`, whose conditions are kept there.
+    #[test]
+    fn who_reads_old_conditions_reads_why_with_the_same_write() {
+        let theirs = condition("Theirs", true, "X").old_style();
+        let deprecated = Deprecated { v1beta1: Some(NewStyle { conditions: vec![theirs.clone()] }) };
+        let status = IpAddressClaimStatus { deprecated: Some(deprecated), ..IpAddressClaimStatus::default() };
+        for (ready, reason, severity) in [
+            (false, POOL_EXHAUSTED, json!("Warning")),
+            (false, ALLOCATION_FAILED, json!("Error")),
+            (true, ADDRESS_ALLOCATED, Value::Null),
+        ] {
+            let patch = claim_status(&claim(status.clone()), None, &[condition(READY, ready, reason)]);
+            let body = patch.expect("seen").expect("new").body().clone();
+            assert_eq!(body["status"]["conditions"][0]["severity"], Value::Null);
+            let old = &body["status"]["deprecated"]["v1beta1"]["conditions"];
+            assert_eq!((&old[0], old.as_array().map(Vec::len)), (&json!(theirs), Some(2)), "others stay");
+            let said = (&old[1]["type"], &old[1]["reason"], &old[1]["message"], &old[1]["severity"]);
+            assert_eq!(said, (&json!(READY), &json!(reason), &json!("why"), &severity));
+        }
+        // Where the kind lacks the field there is no write for its sake alone; nor is there for a condition of another type.
+        let known = IpAddressClaimStatus {
+            conditions: vec![condition(READY, true, ADDRESS_ALLOCATED)],
+            ..IpAddressClaimStatus::default()
+        };
+        assert_eq!(claim_status(&claim(known.clone()), None, &known.conditions), Ok(None));
+        let other = claim_status(&claim(known), None, &[condition("Other", true, "X")]).expect("seen").expect("new");
+        assert_eq!(other.body()["status"]["deprecated"], Value::Null);
+    }
 }

@@ -1,6 +1,7 @@
 //! The parts of a claim that the allocation protocol does not read: metadata and status that a patch must not lose, and
 //! the data that tells which allocator the claim belongs to.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::block::Family;
@@ -66,6 +67,8 @@ pub struct ForCluster {
     pub owners: Vec<Owner>,
     /// The reason and message of its condition.
     pub condition: Option<(Box<str>, Box<str>)>,
+    /// The address that has stood everywhere, as another condition says.
+    pub stood: Option<IpAddr>,
 }
 
 /// A Cluster that owns a claim.

@@ -44,6 +44,8 @@ pub struct Cluster {
     pub api: &'static str,
     /// The Cluster has a deletion timestamp.
     pub deleting: bool,
+    /// `clusterctl move` is about to delete it here: it has moved to another management cluster.
+    pub moving: bool,
     /// `spec.paused`
     pub paused: bool,
     /// The Cluster has the annotation `cluster.x-k8s.io/paused`.

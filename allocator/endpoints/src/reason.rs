@@ -32,6 +32,8 @@ pub enum Reason {
     Paused,
     /// A write is under way.
     Writing,
+    /// The Cluster has machines, and waits until nothing of it changes any more.
+    Settling,
     /// The host is not the claim's address.
     EndpointDiffers,
     /// The host is a DNS name.
@@ -54,7 +56,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Written,
         Self::Allocating,
         Self::PoolExhausted,
@@ -65,6 +67,7 @@ impl Reason {
         Self::WaitingForSecret,
         Self::Paused,
         Self::Writing,
+        Self::Settling,
         Self::EndpointDiffers,
         Self::EndpointIsAName,
         Self::Drifted,
@@ -90,6 +93,7 @@ impl Reason {
             Self::WaitingForSecret => "WaitingForSecret",
             Self::Paused => "Paused",
             Self::Writing => "Writing",
+            Self::Settling => "Settling",
             Self::EndpointDiffers => "EndpointDiffers",
             Self::EndpointIsAName => "EndpointIsAName",
             Self::Drifted => "Drifted",
@@ -128,13 +132,14 @@ impl Reason {
                 | Self::WaitingForControlPlane
                 | Self::WaitingForSecret
                 | Self::Writing
+                | Self::Settling
         )
     }
 
     /// Whether somebody should look, whatever the Cluster waits for.
     #[must_use]
     pub const fn warns(self) -> bool {
-        !matches!(self, Self::Written | Self::Paused | Self::EndpointIsAName)
+        !matches!(self, Self::Written | Self::Paused | Self::Settling | Self::EndpointIsAName)
     }
 }
 

@@ -20,6 +20,15 @@ pub enum VariableError {
     Manifest(String, ManifestError),
 }
 
+/// Variables that get the address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// All variables.
+    pub all: Vec<Value>,
+    /// Nothing stood where the address is now.
+    pub empty: bool,
+}
+
 /// All variables with the address in those of these names; None: it stands there.
 ///
 /// # Errors
@@ -28,9 +37,9 @@ pub fn put<'a>(
     variables: &[Value],
     names: impl Iterator<Item = &'a str>,
     ip: IpAddr,
-) -> Result<Option<Vec<Value>>, VariableError> {
+) -> Result<Option<Changed>, VariableError> {
     let mut all = variables.to_vec();
-    let mut changed = false;
+    let (mut changed, mut all_empty) = (false, true);
     for path in names {
         let mut fields = path.split('.');
         let name = fields.next().unwrap_or_default();
@@ -44,12 +53,18 @@ pub fn put<'a>(
         let Value::String(text) = value else { return Err(VariableError::NoText(path.to_owned())) };
         match manifest::put(text, ip).map_err(|error| VariableError::Manifest(path.to_owned(), error))? {
             Manifest::Carries => {}
-            Manifest::Changed(new) => (*text, changed) = (new, true),
+            Manifest::Changed { text: new, empty } => {
+                (*text, changed) = (new, true);
+                all_empty &= empty;
+            }
             Manifest::NotOurs if text.trim().parse() == Ok(ip) => {}
-            Manifest::NotOurs => (*text, changed) = (ip.to_string(), true),
+            Manifest::NotOurs => {
+                all_empty &= manifest::is_empty(text);
+                (*text, changed) = (ip.to_string(), true);
+            }
         }
     }
-    Ok(changed.then_some(all))
+    Ok(changed.then_some(Changed { all, empty: all_empty }))
 }
 
 /// The addresses that stand in the variables of these names, other than in static pods: somebody gave them, or they were put there.
@@ -88,7 +103,10 @@ mod tests {
             json!({"name": "kubeVipPodManifest", "value": pod}),
         ];
         let names = || ["controlPlaneIpAddr", "endpoint.host", "kubeVipPodManifest"].into_iter();
-        let new = put(&variables, names(), ip).unwrap().unwrap();
+        let Changed { all: new, empty } = put(&variables, names(), ip).unwrap().unwrap();
+        assert!(empty);
+        let other = put(&new, names(), "10.0.0.6".parse().unwrap()).unwrap();
+        assert!(other.is_some_and(|changed| !changed.empty), "another address stood there");
         assert_eq!(new[0], variables[0]);
         assert_eq!(new[1], json!({"name": "controlPlaneIpAddr", "value": "10.0.0.5", "definitionFrom": "x"}));
         assert_eq!(new[2], json!({"name": "endpoint", "value": {"port": 6443, "host": "10.0.0.5"}}));

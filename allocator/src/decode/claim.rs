@@ -57,6 +57,15 @@ struct Status<'a> {
     conditions: Vec<ConditionJson<'a>>,
     #[serde(borrow, rename = "v1beta2")]
     new_style: Option<NewStyle<'a>>,
+    #[serde(borrow)]
+    deprecated: Option<Deprecated<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Deprecated<'a> {
+    #[serde(borrow)]
+    v1beta1: Option<NewStyle<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -156,12 +165,14 @@ impl ClaimJson<'_> {
             |one: &&OwnerJson<'_>| &*one.kind == "Cluster" && one.api_version.split('/').next() == Some(cluster::GROUP);
         let (clusters, others): (Vec<_>, Vec<_>) = meta.owner_references.iter().flatten().partition(is_cluster);
         let condition = self.condition(api, mooring_names::endpoints::CONDITION);
+        let stood = self.condition(api, mooring_names::endpoints::STOOD).filter(|one| &*one.status == "True");
         Some(ForCluster {
             label: label.map(|name| names.text(name)),
             owner: clusters.first().map(|one| ClusterOwner { name: names.text(&one.name), uid: Uid::from(&*one.uid) }),
             given: meta.annotations.as_ref().is_some_and(|a| a.given.is_some()),
             owners: others.into_iter().map(owner).collect(),
             condition: condition.map(|one| (Box::from(&*one.reason), Box::from(&*one.message))),
+            stood: stood.and_then(|one| one.message.parse().ok()),
         })
     }
 
@@ -187,8 +198,9 @@ impl ClaimJson<'_> {
     /// Whether the status has only fields that a later write can rebuild without knowing them.
     fn is_plain(&self) -> bool {
         let Some(status) = &self.status else { return true };
-        let new_style = status.new_style.iter().flat_map(|one| &one.conditions);
-        status.conditions.iter().chain(new_style).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
+        let deprecated = status.deprecated.iter().filter_map(|one| one.v1beta1.as_ref());
+        let others = status.new_style.iter().chain(deprecated).flat_map(|one| &one.conditions);
+        status.conditions.iter().chain(others).all(|one| &*one.kind == conditions::READY && &*one.status == "True")
     }
 }
 
@@ -339,6 +351,9 @@ mod tests {
         let claim = one(&with(&format!(r#"{{"conditions":[{theirs},{ready}]}}"#)), IpamVersion::V1beta2);
         assert!(claim.condition.unwrap().ready);
         assert_eq!(status(&claim.retained).unwrap().unwrap().conditions[0].other["new"], 1);
+        let old = format!(r#"{{"conditions":[{ready}],"deprecated":{{"v1beta1":{{"conditions":[{theirs}]}}}}}}"#);
+        let claim = one(&with(&old), IpamVersion::V1beta2);
+        assert!(claim.retained.status.is_some_and(|status| status.contains("Theirs")), "others' old conditions stay");
         let waits = r#"{"type":"Ready","status":"False","reason":"PoolExhausted","message":"m"}"#;
         let claim = one(&with(&format!(r#"{{"conditions":[{waits}]}}"#)), IpamVersion::V1beta2);
         assert_eq!(claim.condition.unwrap().reason, Reason::PoolExhausted);

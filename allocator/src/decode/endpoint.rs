@@ -89,6 +89,7 @@ pub fn cluster(value: &Value, api: &'static str) -> Option<Cluster> {
         version: version(value)?,
         api,
         deleting: is_deleting(value),
+        moving: annotation(value, annotations::DELETE_FOR_MOVE).is_some(),
         paused: is_true(value, "/spec/paused"),
         held: is_held(value),
         initialised: is_initialised(value),

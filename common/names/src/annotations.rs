@@ -75,7 +75,7 @@ crate::mark::marks! {
     /// may be deleted while addresses of it are in use.
     /// Source: `DeleteForMoveAnnotation` in Cluster API's `cmd/clusterctl/api/v1alpha3`.
     Annotation DELETE_FOR_MOVE = "clusterctl.cluster.x-k8s.io/delete-for-move" {
-        on: "pools", value: "any", "clusterctl" => "the policy `pool-in-use`"
+        on: "pools, Cluster, IPAddressClaim", value: "any", "clusterctl" => "allocator, the policy `pool-in-use`"
     }
 
     /// `clusterctl move` waits as long as an object has it.

@@ -55,4 +55,10 @@ crate::mark::marks! {
     Condition CONDITION = "mooring.dev/EndpointReady" {
         on: "claims of endpoints", value: "see [the reasons](../endpoint.md#what-it-says)", "allocator" => "people"
     }
+
+    /// The address stood in all places once, and `mooring.dev/EndpointReady` does not say so at the moment. The message is the
+    /// address: what machines were made with.
+    Condition STOOD = "mooring.dev/EndpointWasWritten" {
+        on: "claims of endpoints", value: "the address", "allocator" => "allocator"
+    }
 }

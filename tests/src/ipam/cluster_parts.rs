@@ -242,6 +242,59 @@ impl Parts<'_> {
         Ok(())
     }
 
+    /// Cluster API has taken over the endpoint, and the control plane has answered once.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn initialise(&self, host: &str) -> Result<()> {
+        let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": 6443}}});
+        self.scope.merge_cluster(&self.name, endpoint).await?;
+        let path = format!("{}/{}/status", self.of("cluster.x-k8s.io", "clusters"), self.name);
+        let status = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+        self.scope.rig.server.merge(&path, &status).await?;
+        Ok(())
+    }
+
+    /// The paths of the objects of [`Parts::create`], and what the chart's text says of each: nothing with an address.
+    #[must_use]
+    pub fn texts(&self) -> Vec<(String, Value)> {
+        let path = |group: &str, plural: &str| format!("{}/{}", self.of(group, plural), self.name);
+        let annotations = json!({
+            "mooring.dev/endpoint-pool": "InClusterIPPool/endpoints", "mooring.dev/paused-for-endpoint": "true"});
+        let kubeadm = json!({"files": self.files_by_secret(), "clusterConfiguration": {"apiServer": {"certSANs": ["localhost"]}}});
+        vec![
+            (
+                path("cluster.x-k8s.io", "clusters"),
+                json!({"metadata": {"annotations": annotations}, "spec": {"paused": true}}),
+            ),
+            (path(CONTROL_PLANE, "kubeadmcontrolplanes"), json!({"spec": {"kubeadmConfigSpec": kubeadm}})),
+            (format!("{}/{}-kubevip-pod", self.secrets(), self.name), json!({"stringData": {"content": POD}})),
+        ]
+    }
+
+    /// Whether the Cluster is paused.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn paused(&self) -> Result<bool> {
+        Ok(self.read("cluster.x-k8s.io", "clusters").await?["spec"]["paused"] == true)
+    }
+
+    /// Waits until every place has this address again.
+    ///
+    /// # Errors
+    /// One stays without.
+    pub async fn written_again(&self, host: &str) -> Result<()> {
+        let deadline = now() + LONG * 2;
+        loop {
+            match self.written().await {
+                Ok(other) => return Ok(ensure!(other == host, "another host: {other}")),
+                Err(error) if now() > deadline => return Err(error),
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
     /// A text in a Secret.
     ///
     /// # Errors

@@ -29,6 +29,10 @@ pub fn all() -> Vec<Test<()>> {
         story!("endpoint", without_rights, "without-its-rights-it-says-which-are-missing", 10),
         story!("endpoint", with_managers, "with-the-managers-of-cluster-api", 10),
         story!("endpoint", in_memory, "with-the-in-memory-backend", 15).nightly(),
+        story!("endpoint", merged_again, "the-same-texts-merged-again-roll-nothing-out", 10),
+        story!("endpoint", applied_again, "the-same-texts-applied-by-the-server-again-roll-nothing-out", 10).nightly(),
+        story!("endpoint", emptied_secret, "an-emptied-secret-is-filled-again", 10).nightly(),
+        story!("endpoint", deleted_while_paused, "deleted-while-it-waits-it-is-unpaused", 10),
         story!("endpoint", killed, "killed-again-and-again-and-the-end-is-the-same", 10),
     ]
 }
@@ -83,6 +87,85 @@ async fn kamaji(_: &mut Ctx<()>) -> Result<()> {
     let network = json!({"serviceType": "LoadBalancer", "serviceAddress": host, "certSANs": ["localhost", host]});
     ensure!(plane["spec"]["network"] == network, "{plane}");
     parts.says("Written").await?;
+    allocator.stop().await
+}
+
+/// An allocator, and a Cluster whose control plane has answered.
+async fn running<'a>(rig: &'a AllocatorRig, scope: &'a Scope<'a>) -> Result<(Allocator, Parts<'a>, String)> {
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    scope.create(POOL, "endpoints", scope.range(10, 20), json!({})).await?;
+    let parts = Parts { scope, name: "prod".to_owned() };
+    parts.create().await?;
+    let host = parts.written().await?;
+    parts.says("Written").await?;
+    parts.initialise(&host).await?;
+    Ok((allocator, parts, host))
+}
+
+/// A second `kubectl apply`, or an upgrade by Helm: each object gets the fields of its text back, the Cluster first, and seconds lie
+/// between two of them.
+async fn merged_again(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let scope = rig.scope().await?;
+    let (allocator, parts, host) = running(&rig, &scope).await?;
+    for (path, text) in parts.texts() {
+        rig.server.merge(&path, &text).await?;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    ensure!(parts.paused().await?, "it goes on while somebody still applies its objects");
+    ensure!(parts.written().await? == host, "another host");
+    parts.says("Written").await?;
+    // Without a pause, as GitOps does it; the Secret first, as Helm does.
+    for (path, text) in parts.texts().into_iter().skip(1).rev() {
+        rig.server.merge(&path, &text).await?;
+    }
+    parts.written_again(&host).await?;
+    allocator.stop().await
+}
+
+/// The same by server-side apply, in the other order.
+async fn applied_again(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let scope = rig.scope().await?;
+    let (allocator, parts, host) = running(&rig, &scope).await?;
+    for (path, text) in parts.texts().into_iter().rev() {
+        let mut whole = rig.server.get(&path).await?;
+        let metadata = json!({"name": whole["metadata"]["name"], "namespace": scope.ns,
+            "annotations": text["metadata"]["annotations"]});
+        let data = text.get("stringData").cloned().unwrap_or_default();
+        whole = json!({"apiVersion": whole["apiVersion"], "kind": whole["kind"], "metadata": metadata, "stringData": data,
+            "spec": text.get("spec").cloned().unwrap_or_default()});
+        whole.as_object_mut().context("no object")?.retain(|_, field| !field.is_null());
+        rig.server.apply(&whole).await?;
+    }
+    parts.written_again(&host).await?;
+    allocator.stop().await
+}
+
+/// Nobody tells of it: it is read again.
+async fn emptied_secret(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let scope = rig.scope().await?;
+    let (allocator, parts, host) = running(&rig, &scope).await?;
+    let (path, text) = parts.texts().pop().context("no Secret")?;
+    rig.server.merge(&path, &text).await?;
+    parts.written_again(&host).await?;
+    allocator.stop().await
+}
+
+/// Its pool is misspelt: it waits for ever, and somebody deletes it. Something else of it is still to be done, as a finalizer says.
+async fn deleted_while_paused(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up().await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let parts = Parts { scope: &scope, name: "prod".to_owned() };
+    parts.create().await?;
+    parts.says("PoolNotReady").await?;
+    scope.merge_cluster("prod", json!({"metadata": {"finalizers": ["example.com/machines"]}})).await?;
+    scope.delete_cluster("prod").await?;
+    parts.unpaused(Duration::from_millis(20)).await?;
+    ensure!(scope.seen(CLAIM, "prod").is_some(), "the claim goes before its Cluster");
+    scope.merge_cluster("prod", json!({"metadata": {"finalizers": null}})).await?;
     allocator.stop().await
 }
 

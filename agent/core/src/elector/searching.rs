@@ -15,7 +15,6 @@ use super::ensured::Ensured;
 use super::vip::Search;
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report};
-use crate::evidence::Sender;
 use crate::look::{Found, Look};
 use crate::mac::Mac;
 use crate::planted::planted;
@@ -55,6 +54,8 @@ impl Elector {
         // Once this node looks whether it may take the Lease, the foreign owners that were found are left out of that.
         let leaves = following && !self.is_searching() && self.leaves_owners_to_holder();
         let (mut free, mut wakes) = (vec![], vec![]);
+        let limited = self.rules.frames_per_second.is_some();
+        let senders = self.segment.echo.looks(now).senders().take(if limited { 1 } else { 2 });
         for (address, vip) in &mut self.vips {
             let Search::On(look) = &mut vip.search else { continue };
             if leaves {
@@ -64,7 +65,9 @@ impl Elector {
             match look.tick(now) {
                 Found::Waits => {}
                 Found::Ask => {
-                    self.step.out.push(Action::Probe { address: *address, to: None, sender: Sender::Unspecified })
+                    let senders = senders.clone().take(if address.is_ipv4() { 2 } else { 1 });
+                    let probe = |sender| Action::Probe { address: *address, to: None, sender };
+                    self.step.out.extend(senders.map(probe));
                 }
                 Found::Nobody => {
                     free.push(*address);

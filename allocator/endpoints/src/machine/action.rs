@@ -48,8 +48,8 @@ pub enum Write {
     ReleaseClaim(Target),
     /// Delete a claim.
     DeleteClaim(Target),
-    /// Set our condition on a claim.
-    Condition(Target, Condition),
+    /// Set our condition on a claim. The address: it stood everywhere until now.
+    Condition(Target, Condition, Option<IpAddr>),
     /// Set the text of a companion.
     Text(Target, Companion, String),
     /// Change a control plane.
@@ -116,7 +116,7 @@ impl fmt::Debug for Write {
             Self::AdoptClaim(at, parent) => write!(f, "AdoptClaim({at:?}, {parent:?})"),
             Self::ReleaseClaim(at) => write!(f, "ReleaseClaim({at:?})"),
             Self::DeleteClaim(at) => write!(f, "DeleteClaim({at:?})"),
-            Self::Condition(at, condition) => write!(f, "Condition({at:?}, {condition:?})"),
+            Self::Condition(at, condition, stood) => write!(f, "Condition({at:?}, {condition:?}, {stood:?})"),
             Self::Text(at, what, text) => write!(f, "Text({at:?}, {what}, {} bytes)", text.len()),
             Self::ControlPlane(at, reference, change) => write!(f, "ControlPlane({at:?}, {reference}, {change:?})"),
             Self::Host(at, reference, ip, port) => write!(f, "Host({at:?}, {reference}, {ip}, {port:?})"),
@@ -146,7 +146,7 @@ impl Repeatable for Write {
             Self::AdoptClaim(target, _)
             | Self::ReleaseClaim(target)
             | Self::DeleteClaim(target)
-            | Self::Condition(target, _)
+            | Self::Condition(target, ..)
             | Self::Text(target, ..)
             | Self::ControlPlane(target, ..)
             | Self::Host(target, ..)
@@ -167,7 +167,7 @@ impl ObjectWrite for Write {
             Self::AdoptClaim(target, _)
             | Self::ReleaseClaim(target)
             | Self::DeleteClaim(target)
-            | Self::Condition(target, _) => Object::Claim(target.key.name.clone()),
+            | Self::Condition(target, ..) => Object::Claim(target.key.name.clone()),
             Self::Text(_, what, _) => Object::Companion(what.clone()),
             Self::ControlPlane(..) => Object::ControlPlane,
             Self::Host(..) => Object::Infrastructure,
@@ -181,7 +181,7 @@ impl ObjectWrite for Write {
             Self::AdoptClaim(target, _)
             | Self::ReleaseClaim(target)
             | Self::DeleteClaim(target)
-            | Self::Condition(target, _)
+            | Self::Condition(target, ..)
             | Self::Text(target, ..)
             | Self::ControlPlane(target, ..)
             | Self::Host(target, ..)

@@ -6,7 +6,7 @@ use super::slots::Object;
 use super::{Done, Failure, Machine, Report, Write};
 
 impl Machine {
-    pub(super) fn answer(&mut self, id: u64, result: &Result<Done, Failure>) {
+    pub(super) fn answer(&mut self, id: u64, result: &Result<Done, Failure>, said: Option<String>) {
         let now = self.work.now();
         let Some((key, write)) = self.work.answered(id) else { return };
         if matches!(result, Err(Failure::Conflict | Failure::NotFound)) {
@@ -18,6 +18,10 @@ impl Machine {
         if let Some(at) = slot.writes.ended((now, &write), shown, result) {
             // A claim that is not shown in time is created again.
             self.work.mark_at(at, key.clone());
+        }
+        match said {
+            Some(said) => _ = slot.failed.insert(object.clone(), said.into()),
+            None => _ = slot.failed.remove(&object),
         }
         if let Object::Companion(what) = &object {
             // Nobody tells of its changes: it is read again.

@@ -15,8 +15,8 @@ use super::Write;
 use super::action::{NewClaim, Parent};
 use super::flaws::{Flaw, planted};
 use super::letting_go::let_go;
-use super::places;
-use super::view::{Bond, Step, Stop, View, address_of, bond, claim_target, is_of_another, target, wait};
+use super::places::{self, Repair};
+use super::view::{Bond, Step, Stop, View, address_of, bond, claim_target, is_of_another, stood, target, wait};
 
 /// The port of API servers, where nothing else is said.
 const API_PORT: u16 = 6443;
@@ -87,7 +87,17 @@ fn next(view: &View<'_>, wants: &mut Vec<Companion>) -> Result<Condition, Stop> 
     if planted(Flaw::UnpausesEarly) && view.waits_for_us() {
         return Err(Write::Unpause(view.cluster_target()).into());
     }
-    let repair = early && (!given || view.waits_for_us());
+    let repair = if early && (!given || view.waits_for_us()) {
+        Repair::Everything
+    } else {
+        // What machines were made with: the host has it, and so has the claim.
+        match claim.is_some_and(|claim| stood(claim, address)) {
+            _ if host != Some(address) => Repair::Nothing,
+            true => Repair::Lost,
+            false if given => Repair::Nothing,
+            false => Repair::Empty,
+        }
+    };
     let lacking = places::check(view, address, (repair, given), wants)?;
     write_host(view, address)?;
     if !lacking.is_empty() {
@@ -95,14 +105,36 @@ fn next(view: &View<'_>, wants: &mut Vec<Companion>) -> Result<Condition, Stop> 
         let why = if given {
             "it was set by somebody else, who is to write it there too"
         } else {
-            "the control plane is initialised, and is not changed by itself"
+            "the control plane is initialised, and what machines are made from is not changed by itself"
         };
         return Err(wait(Reason::Drifted, format!("{address} is missing in {what}: {why}")));
     }
     if view.waits_for_us() {
+        stand_still(view, address, wants)?;
         return Err(Write::Unpause(view.cluster_target()).into());
     }
     Ok(Condition::new(Reason::Written, address.to_string()))
+}
+
+/// Waits until nothing of the Cluster changes any more.
+fn stand_still(view: &View<'_>, address: IpAddr, wants: &[Companion]) -> Result<(), Stop> {
+    let Some(still) = view.standstill else { return Ok(()) };
+    if !still.reached {
+        let message = format!(
+            "{address} stands everywhere; the Cluster goes on when nothing of it has changed for {} s: somebody may be putting back \
+             its objects one by one",
+            still.wanted.as_secs()
+        );
+        return Err(wait(Reason::Settling, message));
+    }
+    // Nobody tells of their changes.
+    let old = |what: &&Companion| {
+        matches!(what, Companion::Secret(..)) && (view.read_at)(what).is_none_or(|at| at < still.at)
+    };
+    match wants.iter().find(old).filter(|_| !planted(Flaw::BelievesOldSecrets)) {
+        Some(secret) => Err(Stop::Step(Box::new(Step::Read(secret.clone())))),
+        None => Ok(()),
+    }
 }
 
 /// The host that the Cluster has.

@@ -15,7 +15,8 @@ use crate::{variables, words};
 use super::decide::{Finding, endpoint};
 use super::flaws::{Flaw, planted};
 use super::slots::Object;
-use super::view::{Step, View};
+use super::standstill::Standstill;
+use super::view::{Step, View, target};
 use super::{Action, Kind, Machine, Write, for_services};
 
 impl Machine {
@@ -28,7 +29,7 @@ impl Machine {
         }
         match slot.cluster.clone() {
             None => self.release(key),
-            Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => {}
+            Some(cluster) if cluster.deleting && !planted(Flaw::IgnoresDeletion) => self.let_it_end(key, &cluster),
             Some(cluster) => self.settle(key, &cluster),
         }
         if self.slots.get(key).is_some_and(super::slots::Slot::is_empty) {
@@ -37,7 +38,8 @@ impl Machine {
     }
 
     fn settle(&mut self, key: &Key, cluster: &Arc<Cluster>) {
-        let mut finding = self.find(key, cluster);
+        let standstill = self.standstill(key, cluster);
+        let mut finding = self.find(key, cluster, standstill);
         if let Some(until) = self.unsure_until(key) {
             self.work.mark_at(until, key.clone());
         }
@@ -59,17 +61,34 @@ impl Machine {
         let finished = finding.verdict.as_ref().is_none_or(Condition::ready);
         self.read_again(key, &finding.wants, finished);
         if let Some(condition) = finding.verdict {
-            let condition = self.refusal(key, &written).or(trouble).unwrap_or(condition);
+            let failing = self.failing(key, &condition, &written);
+            let condition = self.refusal(key, &written).or(trouble).or(failing).unwrap_or(condition);
             self.judge(key, cluster, condition, &mut written);
         } else if let Some(slot) = self.slots.get_mut(key) {
             (slot.verdict, slot.reported) = (None, None);
         }
         if let Some(slot) = self.slots.get_mut(key) {
             slot.writes.settled(self.work.now(), &written);
+            slot.failed.retain(|object, _| written.contains(object));
         }
     }
 
-    fn find(&self, key: &Key, cluster: &Cluster) -> Finding {
+    /// Cluster API does nothing for a paused Cluster, not even its deletion: the pause that was for its endpoint ends.
+    fn let_it_end(&mut self, key: &Key, cluster: &Cluster) {
+        let left_alone = self.wish(cluster) == Ok(None) && self.stated_pool(cluster).is_some();
+        let ours = cluster.paused && cluster.notes.paused_for_endpoint;
+        let mut written = BTreeSet::new();
+        if ours && !left_alone && !cluster.held && !cluster.moving && !planted(Flaw::KeepsPauseOfTheDeleted) {
+            let write = Write::Unpause(target(&cluster.key, &cluster.uid, &cluster.version));
+            written.insert(write.object());
+            self.write(key, write);
+        }
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.writes.settled(self.work.now(), &written);
+        }
+    }
+
+    fn find(&self, key: &Key, cluster: &Cluster, standstill: Option<Standstill>) -> Finding {
         let Some(slot) = self.slots.get(key) else { return Finding::default() };
         let wish = self.wish(cluster);
         if let Some(verdict) = self.unlisted_part(cluster) {
@@ -87,6 +106,8 @@ impl Machine {
             infrastructure: infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference)),
             control_plane: cluster.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference)),
             read: &|what| slot.known.get(what).map(|known| known.reading.clone()),
+            read_at: &|what| slot.known.get(what).map(|known| known.at),
+            standstill,
             shared: &|secret| self.other_users(key, secret),
             unsure: self.unsure_until(key).is_some(),
         };
@@ -126,11 +147,15 @@ impl Machine {
 
     /// The pool of a Cluster's endpoint; None: none is wanted.
     fn wish(&self, cluster: &Cluster) -> Result<Option<Arc<PoolRef>>, RequestError> {
+        self.stated_pool(cluster).map_or(Ok(None), |text| pool(text, &cluster.key.namespace))
+    }
+
+    /// The pool as it is written.
+    fn stated_pool<'a>(&'a self, cluster: &'a Cluster) -> Option<&'a str> {
         let variable = cluster.variables.as_deref().and_then(|all| variables::text(all, words::POOL_VARIABLE));
         let variable = variable.map(str::trim).filter(|text| !text.is_empty());
         let default = self.defaults.get(&cluster.key.namespace).map(|text| &**text);
-        let text = cluster.notes.pool.as_deref().or(variable).or(default);
-        text.map_or(Ok(None), |text| pool(text, &cluster.key.namespace))
+        cluster.notes.pool.as_deref().or(variable).or(default)
     }
 
     /// Writes, unless a write about the object is under way, its known version is stale, or the write has to wait.

@@ -51,6 +51,8 @@ pub enum Event {
         id: u64,
         /// The result of the write.
         result: Result<Done, Failure>,
+        /// What the API server said, if it failed: a webhook of it does not answer, say.
+        said: Option<String>,
     },
     /// A read ended.
     Read {

@@ -38,6 +38,14 @@ pub(super) enum Flaw {
     WritesSharedSecrets,
     /// A claim belongs to the Cluster that its label names, whoever owns it.
     BelievesLabels,
+    /// A Cluster that waits paused, and is deleted, stays paused.
+    KeepsPauseOfTheDeleted,
+    /// A Cluster that has machines is unpaused as soon as its address stands everywhere.
+    UnpausesAtOnce,
+    /// A Cluster is unpaused by what was read of its `Secret`s a while ago.
+    BelievesOldSecrets,
+    /// Names in certificates that never had the address get it.
+    AddsNames,
     /// A claim that exists and is not shown is never created again.
     HiddenForEver,
 }

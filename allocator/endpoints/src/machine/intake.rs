@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, Uid};
 
@@ -100,7 +101,7 @@ impl Machine {
             }
             Event::Claim(claim) => self.claim(*claim),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
-            Event::Answer { id, result } => self.answer(id, &result),
+            Event::Answer { id, result, said } => self.answer(id, &result, said),
             Event::Read { id, result } => self.read(id, result),
         }
     }
@@ -161,6 +162,15 @@ impl Machine {
 
     fn control_plane(&mut self, one: ControlPlane) {
         self.work.mark_all(self.named_by.get(&one.reference).into_iter().flatten().cloned());
+        let before = self.control_planes.get(&one.reference);
+        if before.is_some_and(|before| (&before.place, &before.sans) != (&one.place, &one.sans)) {
+            // Whoever puts it back mostly puts back its `Secret`s too.
+            for key in self.named_by.get(&one.reference).into_iter().flatten() {
+                let known = self.slots.get_mut(key).into_iter().flat_map(|slot| &mut slot.known);
+                let secrets = known.filter(|(what, _)| matches!(what, Companion::Secret(..)));
+                secrets.for_each(|(_, known)| known.at = Duration::ZERO);
+            }
+        }
         self.names_secrets_no_more(&one.reference);
         self.names_secrets(&one);
         self.control_planes.insert(one.reference.clone(), one);

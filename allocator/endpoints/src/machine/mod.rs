@@ -23,6 +23,7 @@ mod reading;
 mod release;
 mod shared;
 mod slots;
+mod standstill;
 #[cfg(test)]
 mod tests;
 mod verdict;

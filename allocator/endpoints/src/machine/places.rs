@@ -8,19 +8,44 @@ use serde_json::Value;
 use crate::manifest::{self, Manifest};
 use crate::objects::{Companion, ControlPlane, File, Place, Reading};
 use crate::reason::Reason;
-use crate::variables;
+use crate::variables::{self, Changed};
 
 use super::Write;
 use super::action::Change;
 use super::flaws::{Flaw, planted};
 use super::view::{Step, Stop, View, target, wait};
 
-/// Checks the places. Returns those that lack the address. `repair`: the first of them is written instead. `given`: somebody
+/// Which places are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repair {
+    /// None.
+    Nothing,
+    /// Those in which nothing stands. Machines were made from texts with the address: to put it back rolls nothing out, and to
+    /// leave the place empty rolls out machines without an address.
+    Empty,
+    /// These, and the names in certificates: the address stood among them.
+    Lost,
+    /// Each that lacks the address.
+    Everything,
+}
+
+impl Repair {
+    /// Whether a place that lacks the address is written. `empty`: nothing stands in it.
+    fn writes(self, empty: bool) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Empty | Self::Lost => empty,
+            Self::Everything => true,
+        }
+    }
+}
+
+/// Checks the places. Returns those that lack the address. `repair`: the first of these is written instead. `given`: somebody
 /// else gave the address; then it need not be among the `certSANs`, since kubeadm adds the endpoint by itself.
 pub(super) fn check(
     view: &View<'_>,
     ip: IpAddr,
-    (repair, given): (bool, bool),
+    (repair, given): (Repair, bool),
     wants: &mut Vec<Companion>,
 ) -> Result<Vec<String>, Stop> {
     if let Some(all) = &view.cluster.variables {
@@ -42,7 +67,8 @@ pub(super) fn check(
             }
             change.files = of_files(files, ip, repair, &mut lacking)?;
         }
-        Place::ServiceAddress(None) => change.address = Some(ip),
+        Place::ServiceAddress(None) if repair.writes(true) => change.address = Some(ip),
+        Place::ServiceAddress(None) => lacking.push(reference.to_string()),
         Place::ServiceAddress(Some(text)) if text.parse() == Ok(ip) => {}
         Place::ServiceAddress(Some(text)) => {
             return Err(wait(
@@ -51,20 +77,21 @@ pub(super) fn check(
             ));
         }
     }
-    change.sans = with_san(one, ip);
+    match with_san(one, ip) {
+        Some(sans) if matches!(repair, Repair::Everything | Repair::Lost) || planted(Flaw::AddsNames) => {
+            change.sans = Some(sans);
+        }
+        Some(_) if !given => lacking.push(format!("the certSANs of {reference}")),
+        _ => {}
+    }
     if change != Change::default() {
-        if repair {
-            let at = target(&one.reference.key, &one.uid, &one.version);
-            return Err(Write::ControlPlane(at, one.reference.clone(), Box::new(change)).into());
-        }
-        if !given || change.files.is_some() || change.address.is_some() {
-            lacking.push(reference.to_string());
-        }
+        let at = target(&one.reference.key, &one.uid, &one.version);
+        return Err(Write::ControlPlane(at, one.reference.clone(), Box::new(change)).into());
     }
     Ok(lacking)
 }
 
-fn of_topology(view: &View<'_>, all: &[Value], ip: IpAddr, repair: bool) -> Result<Vec<String>, Stop> {
+fn of_topology(view: &View<'_>, all: &[Value], ip: IpAddr, repair: Repair) -> Result<Vec<String>, Stop> {
     let notes = &view.cluster.notes;
     if notes.variable_names().next().is_none() {
         let has = view.infrastructure.and_then(|one| one.host.as_ref()).is_some();
@@ -76,7 +103,9 @@ fn of_topology(view: &View<'_>, all: &[Value], ip: IpAddr, repair: bool) -> Resu
     }
     match variables::put(all, notes.variable_names(), ip) {
         Ok(None) => Ok(Vec::new()),
-        Ok(Some(all)) if repair => Err(Write::Variables(view.cluster_target(), all).into()),
+        Ok(Some(Changed { all, empty })) if repair.writes(empty) => {
+            Err(Write::Variables(view.cluster_target(), all).into())
+        }
         Ok(Some(_)) => Ok(vec!["the variables of the topology".to_owned()]),
         Err(error) => Err(wait(Reason::NeedsVariable, error.to_string())),
     }
@@ -94,14 +123,16 @@ fn of_secret(
     view: &View<'_>,
     (file, what): (&File, Companion),
     ip: IpAddr,
-    repair: bool,
+    repair: Repair,
     (wants, lacking): (&mut Vec<Companion>, &mut Vec<String>),
 ) -> Result<(), Stop> {
     wants.push(what.clone());
     let (reading, text) = match (view.read)(&what) {
         None => return Err(Stop::Step(Box::new(Step::Read(what)))),
         Some(Some(Reading { uid, version, text: Some(text), .. })) => ((uid, version), text),
-        Some(_) if repair => return Err(wait(Reason::WaitingForSecret, format!("there is no {what} yet"))),
+        Some(_) if repair == Repair::Everything => {
+            return Err(wait(Reason::WaitingForSecret, format!("there is no {what} yet")));
+        }
         Some(_) => {
             lacking.push(format!("{what}, which does not exist"));
             return Ok(());
@@ -109,7 +140,7 @@ fn of_secret(
     };
     match put(file, &text, ip) {
         Ok(Manifest::NotOurs | Manifest::Carries) => Ok(()),
-        Ok(Manifest::Changed(new)) if repair => {
+        Ok(Manifest::Changed { text: new, empty }) if repair.writes(empty) => {
             let others = (view.shared)(&what);
             if !others.is_empty() && !planted(Flaw::WritesSharedSecrets) {
                 let message = format!(
@@ -121,8 +152,8 @@ fn of_secret(
             let at = target(what.key(), &reading.0, &reading.1);
             Err(Write::Text(at, what, new).into())
         }
-        Err(error) if repair => Err(wait(Reason::ManifestNotUsable, format!("{what}: {error}"))),
-        Ok(Manifest::Changed(_)) | Err(_) => {
+        Err(error) if repair == Repair::Everything => Err(wait(Reason::ManifestNotUsable, format!("{what}: {error}"))),
+        Ok(Manifest::Changed { .. }) | Err(_) => {
             lacking.push(what.to_string());
             Ok(())
         }
@@ -130,7 +161,7 @@ fn of_secret(
 }
 
 /// All files with the address in those that are written inline; None: it is there.
-fn of_files(files: &[File], ip: IpAddr, repair: bool, lacking: &mut Vec<String>) -> Result<Option<Vec<Value>>, Stop> {
+fn of_files(files: &[File], ip: IpAddr, repair: Repair, lacking: &mut Vec<String>) -> Result<Option<Vec<Value>>, Stop> {
     let mut changed = false;
     let mut all = Vec::with_capacity(files.len());
     for file in files {
@@ -138,14 +169,14 @@ fn of_files(files: &[File], ip: IpAddr, repair: bool, lacking: &mut Vec<String>)
         if let Some(content) = file.content.as_ref().filter(|_| file.is_manifest()) {
             match put(file, content, ip) {
                 Ok(Manifest::NotOurs | Manifest::Carries) => {}
-                Ok(Manifest::Changed(new)) => {
+                Ok(Manifest::Changed { text: new, empty }) if repair.writes(empty) => {
                     whole["content"] = new.into();
                     changed = true;
                 }
-                Err(error) if repair => {
+                Err(error) if repair == Repair::Everything => {
                     return Err(wait(Reason::ManifestNotUsable, format!("file {}: {error}", file.path)));
                 }
-                Err(_) => lacking.push(format!("file {}", file.path)),
+                Ok(Manifest::Changed { .. }) | Err(_) => lacking.push(format!("file {}", file.path)),
             }
         }
         all.push(whole);

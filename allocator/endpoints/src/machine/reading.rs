@@ -14,7 +14,9 @@ use super::{Action, Failure, Machine};
 const MISSING: BackOff = BackOff { first: Duration::from_millis(250), last: Duration::from_secs(30) };
 /// An object is read again after this time: nobody tells of its changes.
 const RECHECK: Duration = Duration::from_secs(30);
-/// The same, once the endpoint is written: changes are only reported then.
+/// The same, once the endpoint is written, of a `Secret`: machines are made from it.
+const RECHECK_SECRET: Duration = Duration::from_mins(1);
+/// The same of anything else.
 pub(super) const RECHECK_WRITTEN: Duration = Duration::from_mins(5);
 
 impl Machine {
@@ -39,6 +41,7 @@ impl Machine {
         for (what, known) in &slot.known {
             let after = match &known.reading {
                 None => MISSING.delay(known.misses),
+                Some(_) if finished && matches!(what, Companion::Secret(..)) => RECHECK_SECRET,
                 Some(_) if finished => RECHECK_WRITTEN,
                 Some(_) => RECHECK,
             };

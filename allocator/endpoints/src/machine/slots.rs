@@ -1,6 +1,7 @@
 //! The known state of each Cluster.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::objects::{Claim, Cluster, Companion, Reading};
 use crate::reason::Condition;
 
 use super::Write;
+use super::standstill::Still;
 
 /// A Cluster and its claims, or claims whose Cluster is not there.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(super) struct Slot {
     /// The claims, by name.
     pub(super) claims: BTreeMap<Arc<str>, Claim>,
     pub(super) writes: ObjectWrites<Write>,
+    /// What the API server said when it failed at the last write of an object.
+    pub(super) failed: BTreeMap<Object, Box<str>>,
     /// What was read.
     pub(super) known: BTreeMap<Companion, Known>,
     /// What is being read, and by which read.
@@ -26,6 +30,8 @@ pub(super) struct Slot {
     pub(super) verdict: Option<(Condition, Duration)>,
     /// What was reported last, and when.
     pub(super) reported: Option<(Condition, Duration)>,
+    /// What appliers put back, while the Cluster waits until nothing of it changes.
+    pub(super) still: Option<Still>,
     /// Since when its claims have no Cluster.
     pub(super) orphaned: Option<Duration>,
 }
@@ -45,6 +51,18 @@ pub enum Object {
     Infrastructure,
     Claim(Arc<str>),
     Companion(Companion),
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster => f.write_str("the Cluster"),
+            Self::ControlPlane => f.write_str("the control plane's object"),
+            Self::Infrastructure => f.write_str("the infrastructure cluster"),
+            Self::Claim(name) => write!(f, "claim {name}"),
+            Self::Companion(what) => what.fmt(f),
+        }
+    }
 }
 
 /// What was read of a companion.

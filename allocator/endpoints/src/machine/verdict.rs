@@ -10,7 +10,7 @@ use crate::objects::Cluster;
 use crate::reason::{Condition, Reason};
 
 use super::slots::Object;
-use super::view::{claim_target, is_owned};
+use super::view::{claim_target, is_owned, stood};
 use super::{LASTING, Machine, Report, Write};
 
 /// What stands on no claim is reported again after this time: an Event is kept for an hour.
@@ -20,6 +20,15 @@ impl Machine {
     /// The refusal of one of these writes.
     pub(super) fn refusal(&self, key: &Key, written: &BTreeSet<Object>) -> Option<Condition> {
         Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.refusal(written)?))
+    }
+
+    /// What to say of a write that is under way, and at which the API server fails.
+    pub(super) fn failing(&self, key: &Key, condition: &Condition, written: &BTreeSet<Object>) -> Option<Condition> {
+        let slot = self.slots.get(key).filter(|_| condition.reason == Reason::Writing)?;
+        let (object, said) = written.iter().find_map(|object| slot.failed.get_key_value(object))?;
+        let message =
+            format!("{}, and is tried again; the API server answers to that of {object}: {said}", condition.message);
+        Some(Condition::new(Reason::Writing, message))
     }
 
     /// What to say of a write that is needed although it was made more than twice.
@@ -44,7 +53,10 @@ impl Machine {
         let shown = claim.and_then(|claim| claim.mark()?.condition.clone());
         let same = shown
             .is_some_and(|(reason, message)| *reason == *condition.reason.name() && *message == *condition.message);
-        let write = claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone()));
+        let stood = claim.and_then(|claim| claim.address.filter(|ip| stood(claim, *ip)));
+        let stood = stood.filter(|_| !condition.ready());
+        let write =
+            claim.filter(|_| !same).map(|claim| Write::Condition(claim_target(claim), condition.clone(), stood));
         let lasts = claim.is_some() || condition.ready();
         let said = |(before, at): &(Condition, Duration)| *before == condition && (lasts || *at + REMIND > now);
         if !slot.reported.as_ref().is_some_and(said) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::work::Target;
@@ -14,6 +15,7 @@ use crate::reason::{Condition, Reason};
 use super::Write;
 use super::action::Parent;
 use super::flaws::{Flaw, planted};
+use super::standstill::Standstill;
 
 /// The known state of a Cluster and of everything that belongs to it.
 pub(super) struct View<'a> {
@@ -30,6 +32,10 @@ pub(super) struct View<'a> {
     pub(super) control_plane: Option<&'a ControlPlane>,
     /// What was read; None: there is no such object.
     pub(super) read: &'a dyn Fn(&Companion) -> Option<Option<Reading>>,
+    /// When it was read.
+    pub(super) read_at: &'a dyn Fn(&Companion) -> Option<Duration>,
+    /// How long a Cluster that waits paused waits for the end of changes; None: it does not.
+    pub(super) standstill: Option<Standstill>,
     /// The other Clusters whose machines get a `Secret`.
     pub(super) shared: &'a dyn Fn(&Companion) -> Vec<Arc<str>>,
     /// A write to an object other than a claim may take effect that is not shown yet.
@@ -131,6 +137,16 @@ pub(super) fn is_owned(claim: &Claim, cluster: &Cluster) -> bool {
 /// Whether a claim belongs to another Cluster, of the same name.
 pub(super) fn is_of_another(claim: &Claim, cluster: &Cluster) -> bool {
     claim.mark().and_then(|mark| mark.owner.as_ref()).is_some_and(|owner| owner.uid != cluster.uid)
+}
+
+/// Whether a claim says that this address stood in all places.
+pub(super) fn stood(claim: &Claim, ip: IpAddr) -> bool {
+    claim.mark().is_some_and(|mark| {
+        let written = |(reason, message): &(Box<str>, Box<str>)| {
+            Reason::named(reason) == Some(Reason::Written) && message.parse() == Ok(ip)
+        };
+        mark.stood == Some(ip) || mark.condition.as_ref().is_some_and(written)
+    })
 }
 
 /// The address that a claim has.

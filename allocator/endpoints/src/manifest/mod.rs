@@ -11,6 +11,7 @@ mod tree;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+pub(crate) use self::places::is_empty;
 use self::places::{Edit, Form, places};
 use self::tree::{Content, Node, read};
 
@@ -21,8 +22,13 @@ pub enum Manifest {
     NotOurs,
     /// The address stands in it.
     Carries,
-    /// The text with the address in it.
-    Changed(String),
+    /// The text with the address in it. `empty`: no other address stood where it is now.
+    Changed {
+        /// The new text.
+        text: String,
+        /// Each place without the address held nothing.
+        empty: bool,
+    },
 }
 
 /// A file into which the address cannot be put.
@@ -78,6 +84,7 @@ pub fn put(text: &str, ip: IpAddr) -> Result<Manifest, ManifestError> {
     if edits.is_empty() {
         return Ok(Manifest::Carries);
     }
+    let empty = all.iter().all(|place| place.carries(ip) || place.is_empty());
     // From the end, so that the places before it stay where they are.
     edits.sort_by_key(|edit| std::cmp::Reverse(position(text, edit)));
     let mut changed = text.to_owned();
@@ -91,7 +98,7 @@ pub fn put(text: &str, ip: IpAddr) -> Result<Manifest, ManifestError> {
     for document in &after {
         carry &= places(document).is_ok_and(|all| all.iter().all(|place| place.carries(ip)));
     }
-    if same && carry { Ok(Manifest::Changed(changed)) } else { Err(ManifestError::NotPlain) }
+    if same && carry { Ok(Manifest::Changed { text: changed, empty }) } else { Err(ManifestError::NotPlain) }
 }
 
 /// Where an edit changes the text.

@@ -43,7 +43,17 @@ pub(super) enum Form {
     Argument(&'static str),
 }
 
+/// Whether a text names no address: nothing stands there, or what means none.
+pub(crate) fn is_empty(text: &str) -> bool {
+    text.trim().is_empty() || text.trim().parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
+}
+
 impl Place<'_> {
+    /// Whether nothing stands there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_none_or(is_empty)
+    }
+
     /// Whether the address stands there. Mooring's agent takes several, comma separated.
     pub(super) fn carries(&self, ip: IpAddr) -> bool {
         self.text.is_some_and(|text| text.split(',').any(|one| one.trim().parse() == Ok(ip)))

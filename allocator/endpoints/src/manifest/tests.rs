@@ -32,7 +32,7 @@ fn ip(text: &str) -> IpAddr {
 
 fn changed(text: &str, address: &str) -> String {
     match put(text, ip(address)) {
-        Ok(Manifest::Changed(new)) => {
+        Ok(Manifest::Changed { text: new, .. }) => {
             assert_eq!(put(&new, ip(address)), Ok(Manifest::Carries), "{new}");
             new
         }

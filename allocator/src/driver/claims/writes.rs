@@ -70,12 +70,13 @@ impl Index {
                 self.metal3_condition(target, condition, matches!(write, Write::Unbind(..)))
             }
             Write::Create(new) if is_metal3(&new.key) => self.metal3_create(new),
-            Write::Bind(target, name, condition) => self
-                .claim_status(target, condition, |claim, condition| patch::claim_status(claim, Some(name), condition)),
+            Write::Bind(target, name, condition) => self.claim_status(target, condition, |claim, condition| {
+                patch::claim_status(claim, Some(name), std::slice::from_ref(condition))
+            }),
             Write::Unbind(target, condition) => self.claim_status(target, condition, patch::claim_unbound),
-            Write::Condition(target, condition) => {
-                self.claim_status(target, condition, |claim, condition| patch::claim_status(claim, None, condition))
-            }
+            Write::Condition(target, condition) => self.claim_status(target, condition, |claim, condition| {
+                patch::claim_status(claim, None, std::slice::from_ref(condition))
+            }),
             Write::Create(new) => self.create(new),
             Write::Adopt(target, attempt) => self.adopt(target, attempt),
             Write::RemoveAddressFinalizer(target) => self.strip(target),

@@ -194,6 +194,7 @@ impl Controller for EndpointController {
 
     fn answered(&mut self, _: &mut Index, job: &Self::Job, outcome: Outcome, out: &mut Outbox) {
         let write = &job.write;
+        let mut said = None;
         let result = match outcome {
             // No new event will come for the Cluster.
             Outcome::NotSent => Err(Failure::Unknown),
@@ -202,11 +203,14 @@ impl Controller for EndpointController {
             Outcome::Answered(result) => {
                 if let Err(error) = &result {
                     out.ops.write_not_done(notes::name(write), write, error);
+                    if let ApiError::Status { code: 500..=599, message, .. } = error {
+                        said = Some(message.clone());
+                    }
                 }
                 writes::done(write, result)
             }
         };
-        self.step(Event::Answer { id: job.id, result }, out);
+        self.step(Event::Answer { id: job.id, result, said }, out);
     }
 }
 

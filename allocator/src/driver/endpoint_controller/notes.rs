@@ -6,7 +6,7 @@ use mooring_api::cluster;
 
 use super::super::controller::Outbox;
 use super::EndpointController;
-use crate::events::{Note, Regarding};
+use crate::events::{Note, Regarding, WRITE};
 
 /// A short name.
 pub const fn name(write: &Write) -> &'static str {
@@ -44,7 +44,7 @@ impl EndpointController {
             Report::Wrote { cluster, what } => {
                 out.ops.metrics.endpoint_writes.inc();
                 tracing::info!(%cluster, what, "written for the endpoint of a Cluster");
-                (self.cluster(&cluster), false, "EndpointWritten", "Write", what)
+                (self.cluster(&cluster), false, "EndpointWritten", WRITE, what)
             }
             Report::ConditionChanged { cluster, condition, warning } => {
                 let reason = condition.reason.name();

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_endpoints::machine::{Change, Done, Failure, NewClaim, Parent, Target, Write};
 use mooring_allocator_endpoints::objects::{Companion, Reference};
-use mooring_allocator_endpoints::reason::Condition;
+use mooring_allocator_endpoints::reason::{Condition, Reason};
 use mooring_allocator_endpoints::words;
 use mooring_api::claim::{IpAddressClaim, IpAddressClaimSpec};
 use mooring_api::conditions;
@@ -31,7 +31,7 @@ pub(super) fn prepare(index: &Index, intake: &Intake, watch_filter: Option<&str>
         Write::AdoptClaim(target, parent) => adopt(index, target, parent),
         Write::ReleaseClaim(target) => claim_writes::release(index, target, words::IN_USE),
         Write::DeleteClaim(target) => claim_writes::delete(index, target),
-        Write::Condition(target, condition) => claim_condition(index, target, condition),
+        Write::Condition(target, condition, stood) => claim_condition(index, target, condition, *stood),
         Write::Text(target, what, text) => {
             let (resource, path) = place(what, intake);
             let mut body = of_text(what, text);
@@ -141,7 +141,7 @@ fn adopt(index: &Index, target: &Target, parent: &Parent) -> Prepared {
     claim_writes::adopt(index, target, words::IN_USE, owners, more)
 }
 
-fn claim_condition(index: &Index, target: &Target, condition: &Condition) -> Prepared {
+fn claim_condition(index: &Index, target: &Target, condition: &Condition, stood: Option<IpAddr>) -> Prepared {
     let Some(known) = index.claim_at(&target.uid, &target.version) else { return Prepared::Stale };
     let status = match status(&known.retained) {
         Ok(status) => status,
@@ -160,7 +160,10 @@ fn claim_condition(index: &Index, target: &Target, condition: &Condition) -> Pre
     let now = Time(Timestamp::now());
     let (reason, message) = (condition.reason.name(), condition.message.clone());
     let condition = conditions::Condition::new(words::CONDITION, condition.ready(), reason, message, &now);
-    match patch::claim_status(&claim, None, &condition) {
+    let stood =
+        stood.map(|ip| conditions::Condition::new(words::STOOD, true, Reason::Written.name(), ip.to_string(), &now));
+    let all: Vec<_> = [condition].into_iter().chain(stood).collect();
+    match patch::claim_status(&claim, None, &all) {
         Ok(Some(locked)) => {
             let path = format!("{}/status", claim_writes::path(index, &target.key));
             call(Verb::Patch, Resource::Claims.plural(), path, locked.body())

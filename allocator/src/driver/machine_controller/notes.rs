@@ -6,7 +6,7 @@ use mooring_allocator_machines::words;
 
 use super::super::controller::Outbox;
 use super::MachineController;
-use crate::events::{Note, Regarding};
+use crate::events::{Note, Regarding, WRITE};
 
 /// A short name.
 pub const fn name(write: &Write) -> &'static str {
@@ -38,7 +38,7 @@ impl MachineController {
             Report::Wrote { machine, what } => {
                 out.ops.metrics.machine_writes.inc();
                 tracing::info!(%machine, what, "written for the addresses of a VSphereMachine");
-                (self.regarding(&machine), false, "AddressWritten", "Write", what)
+                (self.regarding(&machine), false, "AddressWritten", WRITE, what)
             }
             Report::ConditionChanged { machine, condition } => {
                 let (reason, warning) = (condition.reason.name(), condition.reason.warns());

@@ -53,7 +53,7 @@ pub async fn locked(_: &mut Ctx<()>) -> Result<()> {
     // The same name again, while a writer slept: the writer's patches do not change the new object.
     let release = MetaChange::new().without_finalizer(RELEASE_ADDRESS).of(&seen.metadata)?.context("no change")?;
     let ready = Condition::new(READY, true, ADDRESS_ALLOCATED, "", &Time(Timestamp::now()));
-    let bind = patch::claim_status(&seen, Some("c"), &ready)?.context("no change")?;
+    let bind = patch::claim_status(&seen, Some("c"), std::slice::from_ref(&ready))?.context("no change")?;
     server.merge(&path, &json!({"metadata": {"finalizers": null}})).await?;
     claims.delete("c", &DeleteParams::default()).await?;
     let again = claims.create(&post, &claim(IpamVersion::V1beta2, "c")).await?;
@@ -83,7 +83,7 @@ pub async fn statuses(_: &mut Ctx<()>) -> Result<()> {
         server.merge(&format!("{one}/status"), &foreign).await?;
         let seen = read(server.get(&one).await?)?;
         let ready = Condition::new(READY, true, ADDRESS_ALLOCATED, "10.0.0.1", &Time(Timestamp::now()));
-        let bind = patch::claim_status(&seen, Some(name), &ready)?.context("no change")?;
+        let bind = patch::claim_status(&seen, Some(name), std::slice::from_ref(&ready))?.context("no change")?;
         let bound = read(server.merge(&format!("{one}/status"), bind.body()).await?)?;
         ensure!(bound.bound_to() == Some(name), "{bound:?}");
         let conditions = &bound.status.as_ref().context("no status")?.conditions;
@@ -91,7 +91,10 @@ pub async fn statuses(_: &mut Ctx<()>) -> Result<()> {
         ensure!(types == ["Theirs", READY], "{name}: {types:?}");
         ensure!(conditions[1].is_true() && conditions[1].reason == ADDRESS_ALLOCATED, "{conditions:?}");
         if *version == IpamVersion::V1beta2 {
-            ensure!(patch::claim_status(&bound, Some(name), &ready)?.is_none(), "a second patch would be sent");
+            ensure!(
+                patch::claim_status(&bound, Some(name), std::slice::from_ref(&ready))?.is_none(),
+                "a second patch would be sent"
+            );
         }
         // All versions show it.
         let newest = Api::<IpAddressClaim>::namespaced(server.client.clone(), "default").get(name).await?;

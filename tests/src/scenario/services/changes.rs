@@ -30,7 +30,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("services", by_session, "changes-are-followed-by-sessions", 6),
         story!("services", by_lease, "changes-are-followed-by-the-shared-lease", 6),
         story!("services", by_leases, "changes-are-followed-by-a-lease-per-service", 6),
-        story!("services", at_random, "changes-in-random-order", 20).only_named(),
+        story!("services", at_random, "changes-in-random-order", 20).nightly(),
     ]
 }
 

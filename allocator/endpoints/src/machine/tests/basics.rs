@@ -162,7 +162,7 @@ fn what_others_pause_stays_paused() {
 }
 
 #[test]
-fn a_lack_is_repaired_before_the_control_plane_is_initialised_and_said_afterwards() {
+fn a_lack_is_repaired_before_the_control_plane_is_initialised_and_only_an_empty_place_afterwards() {
     let mut world = World::new(4);
     let uid = world.uid();
     create(&mut world, cluster("c", uid));
@@ -176,6 +176,12 @@ fn a_lack_is_repaired_before_the_control_plane_is_initialised_and_said_afterward
     one.initialised = true;
     world.put_cluster(one.clone());
     world.put_plane(plane("c"));
+    world.settle(LONG);
+    assert_eq!((reason(&world, "c"), carries(&world, &one, ip(1))), ("Written", true));
+    let mut other = plane("c");
+    let Place::Files(files) = &mut other.place else { unreachable!() };
+    files[3].content = Some(POD.replace("''", "10.9.9.9").into());
+    world.put_plane(other);
     world.settle(LONG);
     assert_eq!((reason(&world, "c"), carries(&world, &one, ip(1))), ("Drifted", false));
     // An upgrade that pauses for this has it written again.

@@ -1,6 +1,7 @@
 //! The machine against a small world: an API server, an allocator and a garbage collector, each as simple as it can be.
 
 mod basics;
+mod deleted;
 mod flaws;
 mod given;
 mod interrupted;
@@ -9,6 +10,7 @@ mod many;
 mod moved;
 mod objects;
 mod random;
+mod reapplied;
 mod replaced;
 mod shared;
 mod unseen;

@@ -17,6 +17,9 @@ pub(super) const INFRASTRUCTURE: (&str, &str) = ("infrastructure.cluster.x-k8s.i
 pub(super) const PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane");
 pub(super) const POD: &str = "# the VIP\nkind: Pod\nspec:\n  containers:\n  - name: kube-vip\n    env:\n    - {name: vip_address, value: ''} # here\n";
 
+/// What stands in it in place of an address.
+pub(super) const EMPTY: &str = "value: ''";
+
 /// A script that speaks of kube-vip, as templates of providers have it beside the static pod.
 pub(super) const SCRIPT: &str = "#!/bin/bash\n\n# Workaround for kubeadm init with kube-vip:\n# see kube-vip/kube-vip/issues/684\nset -e\nMINOR=\"$(kubeadm version -o short | cut -d '.' -f 2)\"\nif [[ \"$MINOR\" -lt \"29\" ]]; then\n  return\nfi\nsed -i 's#path: /etc/kubernetes/admin.conf#path: /etc/kubernetes/super-admin.conf#' \\\n  /etc/kubernetes/manifests/kube-vip.yaml\n";
 
@@ -53,6 +56,7 @@ pub(super) fn cluster(name: &str, uid: Uid) -> Cluster {
         version: Version::from(""),
         api: "v1beta2",
         deleting: false,
+        moving: false,
         paused: false,
         held: false,
         initialised: false,
@@ -163,4 +167,13 @@ pub(super) fn carries(world: &World, cluster: &Cluster, ip: IpAddr) -> bool {
         Place::ServiceAddress(address) => address.as_deref() != Some(&*ip.to_string()),
     };
     !lacks && one.sans.iter().any(|san| **san == *ip.to_string())
+}
+
+/// Whether nothing stands in a place from which machines get the address.
+pub(super) fn is_empty_somewhere(world: &World, cluster: &Cluster) -> bool {
+    let plane = cluster.control_plane.as_ref().and_then(|reference| world.planes.get(reference));
+    let Some(Place::Files(files)) = plane.map(|one| &one.place) else { return false };
+    let inline = files.iter().filter_map(|file| file.content.as_deref());
+    let secrets = plane.into_iter().flat_map(ControlPlane::secrets).filter_map(|(_, what)| world.texts.get(&what));
+    inline.chain(secrets.filter_map(|reading| reading.text.as_deref())).any(|text| text.contains(EMPTY))
 }

@@ -9,17 +9,18 @@ use serde_json::json;
 
 use super::LONG;
 use super::objects::{
-    INFRASTRUCTURE, PLANE, POD, carries, cluster, config_map, infrastructure, key, plane, plane_with, reference, secret,
+    EMPTY, INFRASTRUCTURE, PLANE, POD, carries, cluster, config_map, infrastructure, is_empty_somewhere, key, plane,
+    plane_with, reference, secret,
 };
 use super::world::{Stored, World};
 use crate::machine::Failure;
-use crate::objects::Cluster;
+use crate::objects::{Cluster, Place};
 
 /// splitmix64.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +28,7 @@ impl Dice {
         (z ^ (z >> 31)) % end
     }
 
-    fn chance(&mut self, percent: u64) -> bool {
+    pub(super) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
@@ -110,7 +111,13 @@ fn edit(dice: &mut Dice, world: &mut World, mut one: Cluster) {
         }
         6 if world.planes.contains_key(&plane_of) => {
             world.touched.insert(key);
-            world.put_plane(plane(&name));
+            let mut new = plane(&name);
+            if let Place::Files(files) = &mut new.place
+                && dice.chance(30)
+            {
+                files[3].content = Some(POD.replace(EMPTY, "value: 10.0.2.9").into());
+            }
+            world.put_plane(new);
         }
         7 => {
             if world.texts.contains_key(&secret(&name)) {
@@ -251,6 +258,8 @@ fn at_rest(world: &World) {
             assert!(carries(world, one, ip), "{key}: {standing:?}");
             assert!(one.variables.is_some() || world.host(key) == Some(ip), "{key}: {standing:?}");
             assert!(!one.paused, "{key}: {one:?}");
+        } else if standing.reason.name() == "Drifted" && !claim.is_some_and(|claim| claim.given) {
+            assert!(!is_empty_somewhere(world, one), "machines are made without an address: {standing:?}\n{one:?}");
         } else if !world.touched.contains(key) && !shares(world, one) {
             let exhausted = standing.reason.name() == "PoolExhausted";
             assert!(exhausted, "{key} is not done: {standing:?}\n{one:?}");
@@ -279,12 +288,13 @@ fn life(seed: u64) {
         }
     }
     for one in world.clusters.values().cloned().collect::<Vec<_>>() {
-        if one.deleting {
-            world.remove_cluster(&one.key);
-            continue;
-        }
         let ours = one.paused && one.notes.paused_for_endpoint;
         world.put_cluster(Cluster { held: false, paused: ours, ..one });
+    }
+    world.settle(LONG * 10);
+    for one in world.clusters.values().filter(|one| one.deleting).cloned().collect::<Vec<_>>() {
+        assert!(!one.paused, "it is never deleted: {one:?}");
+        world.remove_cluster(&one.key);
     }
     world.settle(LONG * 10);
     at_rest(&world);

@@ -30,13 +30,13 @@ fn a_part_that_is_made_again_gets_the_same_address() {
     let one = world.clusters[&key("c")].clone();
     assert_eq!((reason(&world, "c"), world.host(&key("c"))), ("Written", Some(ip)));
     assert!(carries(&world, &one, ip) && world.writes == writes + 2, "{} writes", world.writes - writes);
-    // Once it is initialised, the host is put back, and the rest is only said.
+    // Once it is initialised, too: nothing stands in them.
     world.put_cluster(Cluster { initialised: true, host: Some(ip.to_string().into()), ..one.clone() });
     world.replace_infrastructure(infrastructure("c"));
     world.replace_plane(plane("c"));
     world.settle(LONG);
-    assert_eq!((reason(&world, "c"), world.host(&key("c"))), ("Drifted", Some(ip)));
-    assert!(!carries(&world, &one, ip), "machines would be rolled out");
+    assert_eq!((reason(&world, "c"), world.host(&key("c"))), ("Written", Some(ip)));
+    assert!(carries(&world, &one, ip), "machines are rolled out");
 }
 
 /// A control plane is made again while the write to the former one is under way.
@@ -238,6 +238,25 @@ fn what_is_refused_is_said_and_tried_again() {
     world.refuses = false;
     world.settle(LONG * 10);
     assert_eq!(reason(&world, "c"), "Written");
+}
+
+/// A webhook that is down: nobody need look into the log.
+#[test]
+fn what_the_api_server_fails_at_is_said_while_it_lasts() {
+    let mut world = World::new(4);
+    let uid = world.uid();
+    create(&mut world, paused("c", uid));
+    while world.claims.get(&key("c")).is_none_or(|claim| claim.address.is_none()) {
+        assert!((0..8).any(|at| world.go_on(at)));
+    }
+    world.fails = Some("failed calling webhook \"kcp\"".to_owned());
+    world.settle(LONG);
+    let (reason_now, message) = world.claims[&key("c")].condition.clone().unwrap();
+    assert_eq!(&*reason_now, "Writing");
+    assert!(message.contains("failed calling webhook"), "{message}");
+    world.fails = None;
+    world.settle(LONG);
+    assert_eq!((reason(&world, "c"), &*world.claims[&key("c")].condition.clone().unwrap().0), ("Written", "Written"));
 }
 
 /// Files whose pods hold nothing, and a part without files: nothing is made up.

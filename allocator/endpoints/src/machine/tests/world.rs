@@ -13,7 +13,7 @@ use mooring_allocator_core::work::Moment;
 use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::machine::flaws::{Flaw, planted};
-use crate::machine::{Action, Event, Failure, Kind, Machine, Report, Settings, Write};
+use crate::machine::{Action, Event, Failure, Kind, Machine, NewClaim, Report, Settings, Write};
 use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Place, Reading, Reference};
 use crate::words;
 
@@ -36,6 +36,8 @@ pub(super) struct Stored {
     pub(super) address: Option<IpAddr>,
     pub(super) refused: bool,
     pub(super) condition: Option<(Box<str>, Box<str>)>,
+    /// The address that stood everywhere once, as its condition says.
+    pub(super) stood: Option<IpAddr>,
     /// A machine owns it.
     pub(super) of_a_machine: bool,
 }
@@ -58,7 +60,7 @@ impl Stored {
                 block_owner_deletion: None,
             };
             let owners = self.of_a_machine.then_some(machine).into_iter().collect();
-            Box::new(ForCluster { label, owner, given: self.given, owners, condition })
+            Box::new(ForCluster { label, owner, given: self.given, owners, condition, stood: self.stood })
         });
         let refused = protocol::Condition {
             ready: false,
@@ -157,7 +159,13 @@ pub(super) struct World {
     pub(super) reverts: bool,
     /// Refuses every write, as an admission policy does.
     pub(super) refuses: bool,
+    /// Fails at every write but of conditions, and says this: a webhook is down.
+    pub(super) fails: Option<String>,
     pub(super) writes: usize,
+    /// How often machines could have been made without the address: the Cluster runs and goes on, and a place lacks it.
+    pub(super) exposed: usize,
+    /// Clusters, and the addresses that have stood in all places but the host.
+    stood: BTreeSet<(Key, IpAddr)>,
     pub(super) reports: Vec<Report>,
     traces: bool,
 }
@@ -198,7 +206,10 @@ impl World {
             touched: BTreeSet::new(),
             reverts: false,
             refuses: false,
+            fails: None,
             writes: 0,
+            exposed: 0,
+            stood: BTreeSet::new(),
             reports: Vec::new(),
             traces: std::env::var_os("ENDPOINTS_TRACE").is_some(),
         };
@@ -242,6 +253,7 @@ impl World {
     pub(super) fn put_cluster(&mut self, mut cluster: Cluster) {
         cluster.version = self.fresh();
         self.clusters.insert(cluster.key.clone(), cluster.clone());
+        self.expose(&cluster.key);
         self.push(Kind::Clusters, Event::Cluster(Box::new(cluster)));
     }
 
@@ -254,7 +266,20 @@ impl World {
     pub(super) fn put_plane(&mut self, mut one: ControlPlane) {
         one.version = self.fresh();
         self.planes.insert(one.reference.clone(), one.clone());
+        self.expose(&one.reference.key);
         self.push(parts(PLANE), Event::ControlPlane(Box::new(one)));
+    }
+
+    /// What machines of this Cluster would be made from has changed.
+    fn expose(&mut self, key: &Key) {
+        let Some(one) = self.clusters.get(key) else { return };
+        let Some(claim) = self.claims.get(key).filter(|claim| claim.is_owned_by(&one.uid)) else { return };
+        let Some(ip) = claim.address else { return };
+        if carries(self, one, ip) {
+            self.stood.insert((key.clone(), ip));
+        } else if one.initialised && !one.paused && !one.held {
+            self.exposed += 1;
+        }
     }
 
     /// Somebody deletes a Cluster's infrastructure cluster and makes it again: another object of the same name.
@@ -283,6 +308,7 @@ impl World {
     pub(super) fn put_text(&mut self, what: &Companion, text: &str) {
         let (uid, version) = (Uid::from(&*format!("uid-{what}")), self.fresh());
         self.texts.insert(what.clone(), Reading { uid, version, text: Some(text.into()), other: false });
+        self.expose(&super::objects::cluster_of(what.key()));
     }
 
     pub(super) fn put_claim(&mut self, mut claim: Stored) {
@@ -428,10 +454,37 @@ impl World {
 
     fn law_of_places(&self, write: &Write, key: &Key, to_places: bool) {
         let Some(cluster) = self.machine.seen(key) else { return };
+        if matches!(write, Write::Unpause(_)) && cluster.deleting {
+            return assert!(!cluster.held && !cluster.moving, "{write:?} under a foreign pause: {cluster:?}");
+        }
         assert!(!cluster.deleting, "{write:?} for a Cluster that is being deleted");
         let for_us = cluster.paused && cluster.notes.paused_for_endpoint;
         assert!(!cluster.held && (!cluster.paused || for_us), "{write:?} under a foreign pause: {cluster:?}");
-        assert!(!to_places || !cluster.initialised || for_us, "{write:?} although initialised");
+        if to_places && cluster.initialised && !for_us {
+            self.law_of_filling(write, key);
+        }
+    }
+
+    /// Machines run: what they are made from gets back what it had, and nothing else.
+    fn law_of_filling(&self, write: &Write, key: &Key) {
+        let is_empty = |text: &Option<Box<str>>| text.as_ref().is_some_and(|text| text.contains(super::objects::EMPTY));
+        match write {
+            Write::Text(target, what, _) => {
+                let now = self.texts.get(what).filter(|one| one.version == target.version);
+                assert!(now.is_none_or(|one| is_empty(&one.text)), "{what} has another address: {now:?}");
+            }
+            Write::ControlPlane(target, reference, new) => {
+                let Some(now) = self.planes.get(reference).filter(|one| one.version == target.version) else { return };
+                let (Some(all), Place::Files(files)) = (&new.files, &now.place) else {
+                    let stood = self.stood.iter().any(|(one, _)| one == key);
+                    return assert!(new.sans.is_none() || stood, "{key} never had it: {write:?}");
+                };
+                for (file, new) in files.iter().zip(all).filter(|(file, new)| file.whole != **new) {
+                    assert!(is_empty(&file.content), "another address: {file:?}, {new}");
+                }
+            }
+            _ => {}
+        }
     }
 
     /// One thing that goes on by itself; whether there was any. `at`: chooses among several.
@@ -505,11 +558,13 @@ impl World {
             2 => self.apply(&write).and(Err(Failure::Unknown)),
             3 => Err(Failure::Conflict),
             4 => Err(Failure::Refused("a policy".to_owned())),
+            _ if self.fails.is_some() && !matches!(write, Write::Condition(..)) => Err(Failure::Unknown),
             _ if self.refuses => Err(Failure::Refused("a policy".to_owned())),
             _ => self.apply(&write),
         };
         self.trace(&format!("{id}: {result:?}"));
-        self.step(Event::Answer { id, result });
+        let said = self.fails.clone().filter(|_| matches!(result, Err(Failure::Unknown)));
+        self.step(Event::Answer { id, result, said });
     }
 
     /// The Clusters on which claims depend, as the allocation protocol knows them.
@@ -587,41 +642,46 @@ impl World {
         Ok(crate::machine::Done::There(version))
     }
 
+    fn create(&mut self, new: &NewClaim) {
+        let uid = self.uid();
+        self.put_claim(Stored {
+            key: new.key.clone(),
+            uid,
+            version: Version::from(""),
+            label: Some(new.parent.name.clone()),
+            owner: Some(ClusterOwner { name: new.parent.name.clone(), uid: new.parent.uid.clone() }),
+            given: new.requested.is_some(),
+            in_use: !planted(Flaw::NoFinalizer),
+            deleting: false,
+            pool: new.pool.clone(),
+            requested: new.requested,
+            address: None,
+            refused: false,
+            condition: None,
+            stood: None,
+            of_a_machine: false,
+        });
+        // The owner may be gone by now: then the garbage collector takes the claim.
+        if !self.clusters.values().any(|one| one.uid == new.parent.uid)
+            && let Some(claim) = self.claims.get(&new.key).cloned()
+        {
+            self.put_claim(Stored { deleting: true, ..claim });
+        }
+    }
+
     fn store(&mut self, write: &Write) -> Result<(), Failure> {
         match write {
             Write::CreateClaim(new) => {
                 if self.claims.contains_key(&new.key) || self.foreign.contains(&new.key) {
                     return Err(Failure::Exists);
                 }
-                let uid = self.uid();
-                self.put_claim(Stored {
-                    key: new.key.clone(),
-                    uid,
-                    version: Version::from(""),
-                    label: Some(new.parent.name.clone()),
-                    owner: Some(ClusterOwner { name: new.parent.name.clone(), uid: new.parent.uid.clone() }),
-                    given: new.requested.is_some(),
-                    in_use: !planted(Flaw::NoFinalizer),
-                    deleting: false,
-                    pool: new.pool.clone(),
-                    requested: new.requested,
-                    address: None,
-                    refused: false,
-                    condition: None,
-                    of_a_machine: false,
-                });
-                // The owner may be gone by now: then the garbage collector takes the claim.
-                if !self.clusters.values().any(|one| one.uid == new.parent.uid)
-                    && let Some(claim) = self.claims.get(&new.key).cloned()
-                {
-                    self.put_claim(Stored { deleting: true, ..claim });
-                }
+                self.create(new);
                 Ok(())
             }
             Write::AdoptClaim(target, _)
             | Write::ReleaseClaim(target)
             | Write::DeleteClaim(target)
-            | Write::Condition(target, _) => {
+            | Write::Condition(target, ..) => {
                 let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
                 Self::same(&claim.uid, &claim.version, target)?;
                 match write {
@@ -637,7 +697,8 @@ impl World {
                         assert!(!lives || !has, "{claim:?} is deleted although its Cluster lives");
                         claim.deleting = true;
                     }
-                    Write::Condition(_, condition) => {
+                    Write::Condition(_, condition, stood) => {
+                        claim.stood = stood.or(claim.stood);
                         let (reason, message) = (condition.reason.name(), condition.message.as_str());
                         claim.condition = Some((reason.into(), message.into()));
                     }
@@ -701,7 +762,7 @@ impl World {
 
     fn law_of_unpausing(&self, cluster: &mut Cluster) {
         assert!(cluster.paused && cluster.notes.paused_for_endpoint, "{} was paused by somebody else", cluster.key);
-        if !self.touched.contains(&cluster.key) {
+        if !self.touched.contains(&cluster.key) && !cluster.deleting {
             let ip = self.claims.get(&cluster.key).and_then(|claim| claim.address);
             let everywhere = ip.is_some_and(|ip| carries(self, cluster, ip));
             let has_host = cluster.variables.is_some() || self.host(&cluster.key) == ip;
@@ -729,6 +790,7 @@ impl World {
             address: None,
             refused: false,
             condition: None,
+            stood: None,
             of_a_machine: false,
         });
     }

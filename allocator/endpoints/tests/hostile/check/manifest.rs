@@ -18,7 +18,7 @@ pub fn check(data: &[u8]) {
         match put(text, ip) {
             Ok(Manifest::NotOurs | Manifest::Carries) | Err(ManifestError::Unreadable(_)) => {}
             Err(error) => assert!(error.to_string().len() < MESSAGE, "{error}"),
-            Ok(Manifest::Changed(new)) => {
+            Ok(Manifest::Changed { text: new, .. }) => {
                 assert_eq!(put(&new, ip), Ok(Manifest::Carries), "{new}");
                 same_but_for_the_address(text, &new);
                 // There and back: from then on only the address changes.
@@ -31,7 +31,7 @@ pub fn check(data: &[u8]) {
 
 fn changed(text: &str, ip: IpAddr) -> String {
     match put(text, ip) {
-        Ok(Manifest::Changed(new)) => new,
+        Ok(Manifest::Changed { text: new, .. }) => new,
         other => panic!("{other:?}\n{text}"),
     }
 }
