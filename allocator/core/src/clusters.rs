@@ -279,7 +279,14 @@ mod tests {
         clusters.list_ends();
         let mut claim = claim(None);
         let owner = Some(ClusterOwner { name: "k".into(), uid: Uid::from("u-k") });
-        let mark = ForCluster { label: Some("other".into()), owner, given: false, owners: Vec::new(), condition: None, stood: None };
+        let mark = ForCluster {
+            label: Some("other".into()),
+            owner,
+            given: false,
+            owners: Vec::new(),
+            condition: None,
+            stood: None,
+        };
         claim.retained.endpoint = Some(Box::new(mark));
         clusters.claim_shown_first(NOW, &claim);
         assert_eq!(clusters.hold(&claim), Hold::Paused, "its Cluster may be on its way");
