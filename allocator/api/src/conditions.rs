@@ -183,8 +183,14 @@ impl Condition {
 /// Source: `ConditionSeverity` in Cluster API's `api/core/v1beta1`.
 fn severity(reason: &str) -> &'static str {
     match reason {
-        "Allocating" | "Writing" | "Settling" | PAUSED | DELETING => "Info",
-        _ if reason.starts_with("WaitingFor") => "Info",
+        "Allocating"
+        | "WaitingForInfrastructure"
+        | "WaitingForControlPlane"
+        | "WaitingForSecret"
+        | "Writing"
+        | "Settling"
+        | PAUSED
+        | DELETING => "Info",
         POOL_EXHAUSTED | POOL_NOT_READY | "Drifted" | "EndpointIsAName" => "Warning",
         _ => "Error",
     }

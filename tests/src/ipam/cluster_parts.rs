@@ -288,7 +288,8 @@ impl Parts<'_> {
         let deadline = now() + LONG * 2;
         loop {
             match self.written().await {
-                Ok(other) => return Ok(ensure!(other == host, "another host: {other}")),
+                Ok(other) if other == host => return Ok(()),
+                Ok(other) => anyhow::bail!("another host: {other}"),
                 Err(error) if now() > deadline => return Err(error),
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
