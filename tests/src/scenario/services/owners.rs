@@ -1,4 +1,4 @@
-//! Addresses that nodes have for themselves are asked for: as k3s's ServiceLB writes them into the status, in kube-vip's annotation, in
+//! Addresses that nodes have for themselves are asked for: as k3s's `ServiceLB` writes them into the status, in kube-vip's annotation, in
 //! the field, and by an `IPAddress`. In no placement does any other node answer for them. The last node runs no agent.
 
 use std::net::{IpAddr, SocketAddr};
