@@ -119,13 +119,13 @@ pub enum Ask {
 }
 
 impl Peers {
-    /// That peer answered a probe, from that MAC address.
-    pub fn answered(&mut self, now: Time, peer: &str, mac: Mac) {
+    /// That peer answered a probe, from that MAC address. `alone`: the probe went to it alone, as far as this node knows.
+    pub fn answered(&mut self, now: Time, peer: &str, mac: Mac, alone: bool) {
         let Some(peer) = self.all.get_mut(peer) else { return };
-        if (peer.by_broadcast || peer.named.is_some()) && !planted!(BelievesBroadcasts) {
-            (peer.by_broadcast, peer.named) = (false, Some(mac));
-        } else {
+        if alone && !peer.by_broadcast && peer.named.is_none() || planted!(BelievesBroadcasts) {
             peer.heard = Some(now);
+        } else if peer.asked > peer.heard {
+            (peer.by_broadcast, peer.named) = (false, Some(mac));
         }
     }
 
@@ -258,21 +258,21 @@ mod tests {
     #[test]
     fn only_peers_that_were_heard_before_the_silence_count() {
         let mut peers = peers(&["a", "b", "gone", "never"]);
-        peers.answered(at(1_000), "gone", MAC);
-        peers.answered(at(60_000), "a", MAC);
-        peers.answered(at(60_000), "b", MAC);
+        peers.answered(at(1_000), "gone", MAC, true);
+        peers.answered(at(60_000), "a", MAC, true);
+        peers.answered(at(60_000), "b", MAC, true);
         assert_eq!(peers.count(at(59_000), Some(at(60_000))), Some((2, 2)));
         assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((0, 2)), "they fell silent with the API");
-        peers.answered(at(70_000), "never", MAC);
+        peers.answered(at(70_000), "never", MAC, true);
         assert_eq!(peers.count(at(68_500), Some(at(61_000))), Some((1, 3)), "one more is there after all");
-        peers.answered(at(70_001), "nobody", MAC);
+        peers.answered(at(70_001), "nobody", MAC, true);
         assert_eq!(peers.count(at(70_001), Some(at(61_000))), Some((0, 3)));
     }
 
     #[test]
     fn an_answer_now_and_then_does_not_end_a_silence() {
         let mut peers = peers(&["a"]);
-        peers.answered(at(9_000), "a", MAC);
+        peers.answered(at(9_000), "a", MAC, true);
         peers.note_silence(at(10_000), Some(at(10_000)));
         assert_eq!(peers.count(at(9_500), Some(at(10_000))), Some((0, 1)));
         peers.note_silence(at(50_000), None);
@@ -297,13 +297,13 @@ mod tests {
         peers.note_silence(at(10_000), Some(at(10_000)));
         assert_eq!(ask(&mut peers, 10_000), Some(Ask::Alone));
         assert_eq!(ask(&mut peers, 10_500), Some(Ask::Everybody));
-        peers.answered(at(10_501), "a", PORT);
+        peers.answered(at(10_501), "a", PORT, true);
         assert_eq!(heard(&peers), Some((0, 0)), "a network may answer for a dead host");
         assert_eq!(ask(&mut peers, 10_550), Some(Ask::At(PORT)), "at once");
         assert_eq!(ask(&mut peers, 11_050), Some(Ask::Everybody), "and so on");
-        peers.answered(at(11_051), "a", PORT);
+        peers.answered(at(11_051), "a", PORT, true);
         assert_eq!(ask(&mut peers, 11_100), Some(Ask::At(PORT)));
-        peers.answered(at(11_101), "a", PORT);
+        peers.answered(at(11_101), "a", PORT, true);
         assert_eq!(heard(&peers), Some((1, 1)));
         assert_eq!(ask(&mut peers, 11_700), Some(Ask::Alone));
     }
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(peers.next(false), Some(at(1_050)));
         assert_eq!(asked(&mut peers, 1_050, false), names[8..]);
         assert_eq!(peers.next(false), Some(at(11_000)));
-        peers.answered(at(5_000), "n0", MAC);
+        peers.answered(at(5_000), "n0", MAC, true);
         assert_eq!(asked(&mut peers, 11_000, false), names[1..8], "one that was heard meanwhile waits");
         assert_eq!(asked(&mut peers, 11_100, true), ["n8", "n9", "n0"], "the API is silent: the longest unheard first");
         assert_eq!(peers.next(true), Some(at(11_500)));
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn those_that_stay_are_remembered() {
         let mut peers = peers(&["a", "b"]);
-        peers.answered(at(1_000), "a", MAC);
+        peers.answered(at(1_000), "a", MAC, true);
         peers.set(["a", "c"].into_iter());
         assert_eq!(peers.count(at(1_000), Some(at(1_000))), Some((1, 1)));
     }

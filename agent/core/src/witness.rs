@@ -320,11 +320,11 @@ impl Witness {
             && let Some(window) = &mut self.window
             && (form.is_answer() || planted!(ClaimsEntitle))
         {
-            let same_cast = window.asked.is_none() || party.mac.is_some();
+            let same_cast = window.asked.is_none() || party.mac.is_some() && form.is_alone();
             let same_form = same_cast && (form.answers(address, window.sender) || planted!(ClaimsEntitle));
             if same_form || planted!(AnyForm) {
                 window.parties = Parties::Answered;
-            } else if !same_cast && window.parties == Parties::Silent {
+            } else if party.mac.is_none() && window.parties == Parties::Silent {
                 window.parties = Parties::Learned;
             }
         }
@@ -423,6 +423,12 @@ impl Witness {
     /// The next window opens no sooner: its probes may not leave yet. That is no miss, and does not make this node late.
     pub fn put_off(&mut self, until: Time) {
         self.next = until;
+    }
+
+    /// Whether no window is open.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        self.window.is_none()
     }
 
     /// When [`Witness::tick`] has something to do.

@@ -7,9 +7,10 @@ use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::echo;
-use crate::evidence::Sender;
+use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::{Ask, HEARD};
+use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::time::Time;
 
@@ -102,8 +103,9 @@ impl Elector {
 
     /// A host answered for an address that is no VIP's: a gateway's, or a peer's own. Each host counts as one peer, although the Lease
     /// may still name a node that is gone and whose address the host has now. A bond may answer from a MAC address that nobody declared.
-    pub(super) fn third_party_answered(&mut self, address: IpAddr, mac: Mac) {
+    pub(super) fn third_party_answered(&mut self, address: IpAddr, mac: Mac, form: Form) {
         let now = self.step.at.now;
+        let alone = form.is_alone() || planted!(ClaimsEntitle);
         // Only addresses that may be asked for are remembered: others must not fill the memory.
         if self.node.gateways.contains(&address) || self.peers().contains(&address) {
             self.segment.third_heard.insert(address, (now, mac));
@@ -111,7 +113,7 @@ impl Elector {
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
         let having = participants.filter(|(_, peer)| peer.addresses.contains(&address));
         if let Some((name, _)) = having.min_by_key(|(_, peer)| !peer.macs.contains(&mac)) {
-            self.segment.peers.answered(now, name, mac);
+            self.segment.peers.answered(now, name, mac, alone);
             self.step.again = true;
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report, Why};
+use crate::core::NO_INTERFACE;
 use crate::event::{Event, Failure, Node};
 use crate::evidence::Form;
 use crate::lease::LeaseView;
@@ -136,6 +137,7 @@ impl Elector {
             return;
         }
         let now = self.step.at.now;
+        let form = self.segment.broadcasts.judge(now, NO_INTERFACE, address, form);
         if form.is_answer() && self.is_echo(address) {
             self.segment.echo.heard(now, address, form);
             self.is_heard();
@@ -145,7 +147,7 @@ impl Elector {
         }
         if !self.vips.contains_key(&address) {
             if form.is_answer() || planted!(ClaimsEntitle) {
-                self.third_party_answered(address, mac);
+                self.third_party_answered(address, mac, form);
             }
             return;
         }

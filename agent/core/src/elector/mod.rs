@@ -52,6 +52,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::action::{Action, Report};
+use super::core::NO_INTERFACE;
 use super::event::{Event, Moment, Node};
 use super::lease::Record;
 use super::mac::Mac;
@@ -164,6 +165,11 @@ impl Elector {
         }
         if cfg!(debug_assertions) {
             self.check_invariants();
+        }
+        for action in &self.step.out {
+            if let Action::Probe { address, to: None, sender } = action {
+                self.segment.broadcasts.sent(at.now, NO_INTERFACE, *address, *sender);
+            }
         }
         self.step.finish()
     }

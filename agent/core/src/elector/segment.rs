@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::looking::WITNESSED;
 use crate::echo::{self, Echo};
+use crate::evidence::Broadcasts;
 use crate::mac::Mac;
 use crate::peers::Peers;
 use crate::rules::Rules;
@@ -26,6 +27,8 @@ pub(super) struct Segment {
     pub(super) unheard: BTreeSet<IpAddr>,
     /// When a gateway or a participant last answered for its own address, and from which MAC address.
     pub(super) third_heard: BTreeMap<IpAddr, (Time, Mac)>,
+    /// What was asked by broadcast lately.
+    pub(super) broadcasts: Broadcasts,
     /// Whether probes are answered at all.
     pub(super) echo: Echo,
     /// What of that was reported.
@@ -63,6 +66,7 @@ impl Segment {
             link: Link::Unknown,
             unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),
+            broadcasts: Broadcasts::default(),
             echo: Echo::default(),
             echoes: echo::State::default(),
             foreign: Foreign::default(),

@@ -262,14 +262,16 @@ impl SessionVips {
             self.asking.looks.entry(index).or_default().asked(now);
             self.segment.asked(now, index, sender);
         }
-        // One of them is asked alone as well: a network answers broadcasts for hosts that are out of reach.
-        let alone = parties.iter().find(|party| sure && !limited && party.mac.is_some());
-        let alone =
-            alone.map(|p| Probe { interface: index, address: p.address, to: p.mac, sender: self.own_sender(index) });
-        look.alone |= alone.is_some();
+        // Some are asked alone at last: a network answers broadcasts for hosts that are out of reach. Their answers would not be told from
+        // those to broadcasts of the same moment.
+        let last = sure && !limited && look.sent == needed && needed > 1;
+        let (alone, all): (Vec<Party>, Vec<Party>) = parties.into_iter().partition(|party| last && party.mac.is_some());
+        look.alone |= !alone.is_empty();
         vip.taking.look = Some(look);
+        let own = self.own_sender(index);
+        let alone = alone.into_iter().map(|p| Probe { interface: index, address: p.address, to: p.mac, sender: own });
         self.batch.probes.extend(alone);
-        let addresses = [vip.address].into_iter().chain(parties.into_iter().map(|party| party.address));
+        let addresses = [vip.address].into_iter().chain(all.into_iter().map(|party| party.address));
         for address in addresses {
             let ask = Probe { interface: index, address, to: None, sender };
             if !self.batch.probes.contains(&ask) {
@@ -279,12 +281,10 @@ impl SessionVips {
         Found::Nothing
     }
 
-    /// Whether a third party that was asked alone since the look's first probe has answered. Where an answer to a broadcast would look
-    /// the same, that one has to do.
+    /// Whether a third party that was asked alone since the look's first probe has answered.
     fn is_heard_alone(&self, look: &Look, index: u32, vip: IpAddr) -> bool {
-        let own = self.own_sender(index);
-        let heard = self.segment.third_heard(index, vip, own);
-        !look.alone || own == look.sender || look.counts.zip(heard).is_some_and(|(counts, at)| at >= counts)
+        let heard = self.segment.third_alone(index, vip);
+        !look.alone || look.counts.zip(heard).is_some_and(|(counts, at)| at >= counts)
     }
 
     /// Who has the VIP, by what was heard since the look began. An answer to a broadcast names a host, which is asked alone: a network
@@ -301,13 +301,13 @@ impl SessionVips {
             Some(Named::Asked(asked, since, tries)) if asked == mac => (since, tries),
             _ => (now, 0),
         };
-        if tries > 0 && at > since {
+        if tries > 0 && at > since && form.is_alone() {
             return Some(found);
         }
         if tries > 0 && now < look.next {
             return None;
         }
-        let heard = self.segment.third_heard(index, vip.address, self.own_sender(index)).is_some_and(|at| at >= since);
+        let heard = self.segment.third_alone(index, vip.address).is_some_and(|at| at >= since);
         if tries > 0 && !heard {
             // Nothing shows that the host would be heard.
             return Some(found);

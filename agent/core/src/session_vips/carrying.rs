@@ -68,6 +68,9 @@ impl SessionVips {
         if !batch.probes.is_empty() {
             // Nothing else is wanted most of the time, and actions are large.
             self.step.out.reserve_exact(1);
+            for probe in batch.probes.iter().filter(|probe| probe.to.is_none()) {
+                self.segment.broadcasts.sent(self.step.at.now, probe.interface, probe.address, probe.sender);
+            }
             self.step.out.push(Output::Probe(batch.probes));
         }
     }

@@ -29,6 +29,7 @@ impl SessionVips {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }
+        let form = self.segment.broadcasts.judge(self.step.at.now, index, address, form);
         let known = self.vips.contains_key(&address);
         self.watches_heard(index, address, (mac, form), known);
         if known && !self.is_of_segment(index, address) {
@@ -40,7 +41,7 @@ impl SessionVips {
             let peer = self.sessions.live().any(|(_, p)| p.view.links().iter().any(of_peer));
             let answers = form.is_answer() || planted!(ClaimsEntitle);
             if peer && answers {
-                self.peer_answered(mac);
+                self.peer_answered(mac, form.is_alone() || planted!(ClaimsEntitle));
             }
             if (gateway || peer) && answers {
                 self.segment.third_party_answered(self.step.at.now, index, address, (mac, form));

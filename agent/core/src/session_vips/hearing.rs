@@ -32,9 +32,9 @@ impl SessionVips {
     }
 
     /// Another node has answered a probe. The first one after a silence may let this node go on.
-    pub(super) fn peer_answered(&mut self, mac: Mac) {
+    pub(super) fn peer_answered(&mut self, mac: Mac, alone: bool) {
         let enough = self.hears_enough();
-        self.segment.peers.answered(self.step.at.now, OTHERS, mac);
+        self.segment.peers.answered(self.step.at.now, OTHERS, mac, alone);
         if !enough && self.hears_enough() {
             self.all_dirty();
             self.step.again = true;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::echo::{self, Echo};
-use crate::evidence::{Form, Sender};
+use crate::evidence::{Broadcasts, Form, Sender};
 use crate::mac::Mac;
 use crate::peers::Peers;
 use crate::planted::planted;
@@ -19,6 +19,10 @@ pub(super) struct Segment {
     /// When a gateway or a peer last answered on an interface for its own address, by its family and the sender of the probe: third
     /// parties.
     third_heard: BTreeMap<(u32, Family, Sender), Time>,
+    /// When one last answered a probe that went to it alone.
+    third_alone: BTreeMap<(u32, Family), Time>,
+    /// What was asked by broadcast lately.
+    pub(super) broadcasts: Broadcasts,
     /// The MAC addresses that gateways and peers answered from last.
     pub(super) macs: BTreeMap<IpAddr, Mac>,
     /// Whether probes are answered at all, by interface; and what of that was reported.
@@ -51,7 +55,15 @@ impl Segment {
                 self.third_heard.insert((index, Family::of(address), sender), now);
             }
         }
+        if form.is_alone() {
+            self.third_alone.insert((index, Family::of(address)), now);
+        }
         self.macs.insert(address, mac);
+    }
+
+    /// When a third party last answered a probe that went to it alone.
+    pub(super) fn third_alone(&self, index: u32, vip: IpAddr) -> Option<Time> {
+        self.third_alone.get(&(index, Family::of(vip))).copied()
     }
 
     /// When a third party last answered a probe with that sender on an interface, by an address of the VIP's family: whether ARP passes
@@ -78,6 +90,7 @@ impl Segment {
     /// This node was late: silence says nothing.
     pub(super) fn forget(&mut self) {
         self.third_heard.clear();
+        self.third_alone.clear();
         self.echo.values_mut().for_each(|(echo, _)| echo.forget());
     }
 }

@@ -96,6 +96,8 @@ impl SessionVips {
                 reached: false,
                 own_asked: None,
                 own_named: None,
+                own_verified: None,
+                own_gone: None,
                 unreached: 0,
                 turn: 0,
                 asked_own: false,

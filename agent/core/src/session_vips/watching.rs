@@ -65,6 +65,10 @@ pub(super) struct OneLink {
     pub(super) own_asked: Option<Mac>,
     /// The MAC address that an answer to a broadcast named for it: it is asked there in the next window.
     pub(super) own_named: Option<Mac>,
+    /// It is asked there in this window.
+    pub(super) own_verified: Option<Mac>,
+    /// A MAC address at which it did not answer then.
+    pub(super) own_gone: Option<Mac>,
     /// In how many windows in a row neither the address that is asked for nor the node's own address was answered. The own address
     /// is asked for from the second miss on.
     pub(super) unreached: u32,
@@ -83,7 +87,13 @@ impl OneLink {
     /// What was missed before says nothing any more.
     pub(super) fn forget(&mut self, now: Time) {
         self.witness.forget(now);
+        (self.own_named, self.own_verified, self.own_gone) = (None, None, None);
         self.unreached = 0;
+    }
+
+    /// Whether an answer to a broadcast has placed the node's own address where it was not asked yet, or is asked in this window.
+    fn is_own_undecided(&self) -> bool {
+        self.own_named.or(self.own_verified).is_some_and(|mac| self.own_gone != Some(mac))
     }
 
     /// Closes the window whose time is over. Answers whether that was a miss.
@@ -91,9 +101,11 @@ impl OneLink {
         let missed = self.witness.end_window(now);
         if missed {
             // A network may answer a broadcast for a host that is gone: the next window tells.
-            let undecided = self.own_named.is_some() && !self.reached;
-            let more = u32::from(!undecided);
+            let more = u32::from(!self.is_own_undecided());
             self.unreached = if self.reached { 0 } else { self.unreached.saturating_add(more) };
+        }
+        if !self.reached && self.witness.is_closed() {
+            self.own_gone = self.own_verified.take().or(self.own_gone);
         }
         self.answered_all();
         missed
@@ -216,7 +228,8 @@ impl SessionVips {
         if view.witness.asks_parties() {
             self.segment.asked(now, view.index, view.witness.asks_as());
         }
-        (view.own_asked, view.own_named) = (asked_at, None);
+        (view.own_asked, view.own_verified) = (asked_at, own_named.filter(|mac| asked_at == Some(*mac)));
+        view.own_named = None;
         view.witness.open(now);
         view.asked_own = view.unreached > 0 && view.asked_own || own_asked;
         view.reached = false;
@@ -229,7 +242,7 @@ impl SessionVips {
     /// its session has not come: the fence that takes a dead agent's VIPs away ends later than that.
     pub(super) fn is_abandoned(&self, node: &str, views: &[OneLink]) -> bool {
         let needed = self.rules.witness_misses;
-        let unreached = |view: &OneLink| view.unreached >= needed && view.asked_own;
+        let unreached = |view: &OneLink| view.unreached >= needed && view.asked_own && !view.is_own_undecided();
         let gone = |view: &OneLink| unreached(view) || self.misses_renewal(node) || planted!(AbandonsWhoLetGo);
         let silent = |view: &OneLink| view.witness.is_silent() && gone(view);
         if planted!(OneSegmentIsEnough) { views.iter().any(silent) } else { views.iter().all(silent) }
@@ -316,8 +329,10 @@ impl SessionVips {
                 let from_it = view.is_from_it(mac);
                 peer |= from_it;
                 if from_it && view.link.addresses.contains(&address) {
-                    if !form.is_answer() || view.own_asked == Some(mac) || planted!(BelievesBroadcasts) {
+                    let alone = form.is_alone() && view.own_asked == Some(mac);
+                    if !form.is_answer() || alone || planted!(BelievesBroadcasts) {
                         (view.reached, view.unreached) = (true, 0);
+                        (view.own_named, view.own_verified, view.own_gone) = (None, None, None);
                     } else {
                         view.own_named = Some(mac);
                     }
@@ -336,7 +351,7 @@ impl SessionVips {
             }
         }
         if peer && (form.is_answer() || planted!(ClaimsEntitle)) {
-            self.peer_answered(mac);
+            self.peer_answered(mac, form.is_alone() || planted!(ClaimsEntitle));
         }
     }
 
