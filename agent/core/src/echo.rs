@@ -122,12 +122,6 @@ impl Echo {
         Looks { first, works: tries.answered.is_some_and(|at| now.since(at) <= WORKS) }
     }
 
-    /// Whether a third party has ever answered.
-    #[must_use]
-    pub const fn was_answered(&self) -> bool {
-        self.own.answered.is_some() || self.unspecified.answered.is_some()
-    }
-
     fn is_filtered(&self) -> bool {
         let zero = self.unspecified;
         zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)

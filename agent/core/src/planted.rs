@@ -189,7 +189,7 @@ pub enum Bug {
 
 impl Bug {
     /// Bugs of the elector.
-    pub const ELECTOR: [Self; 30] = [
+    pub const ELECTOR: [Self; 29] = [
         Self::NoFence,
         Self::FenceWithoutMargin,
         Self::FenceFromAnswer,
@@ -218,7 +218,6 @@ impl Bug {
         Self::TrustsTheWatch,
         Self::ReadStorm,
         Self::JudgesWithoutServer,
-        Self::MatchesByInterface,
         Self::HealthForbids,
     ];
 

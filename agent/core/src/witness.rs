@@ -196,7 +196,11 @@ impl Witness {
     }
 
     /// The next window asks for these addresses instead. What was seen of the same holder stays.
-    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr>) {
+    pub fn set_addresses(&mut self, addresses: impl IntoIterator<Item = IpAddr> + Clone) {
+        if !self.vips.iter().copied().eq(addresses.clone()) {
+            // The host did not answer for another address, which may have gone by itself.
+            self.gone = None;
+        }
         self.vips.clear();
         self.vips.extend(addresses);
     }

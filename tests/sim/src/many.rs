@@ -34,6 +34,8 @@ pub struct Order {
     pub jobs: usize,
     /// So many nodes, whatever a seed says.
     pub nodes: Option<usize>,
+    /// Some of them on networks that filter ARP, or answer for others.
+    pub networks: bool,
     /// After so many failures no more are begun.
     pub failures: usize,
     /// A bug that is switched on in the core.
@@ -50,6 +52,7 @@ impl Order {
             seeds,
             jobs,
             nodes: None,
+            networks: false,
             failures: usize::MAX,
             #[cfg(feature = "planted")]
             bug: None,
@@ -60,6 +63,12 @@ impl Order {
     #[must_use]
     pub fn of_nodes(self, nodes: Option<usize>) -> Self {
         Self { nodes, ..self }
+    }
+
+    /// Some of them on networks that filter ARP, or answer for others.
+    #[must_use]
+    pub fn on_networks(self, networks: bool) -> Self {
+        Self { networks, ..self }
     }
 
     /// Until so many have failed.
@@ -85,7 +94,8 @@ pub fn many<S: Subject>(order: &Order, progress: &(dyn Fn(u64, usize) + Sync)) -
                     if seed >= end {
                         break;
                     }
-                    let outcome = run(&Plan::<S>::of(seed, order.nodes));
+                    let plan = if order.networks { Plan::<S>::on_networks } else { Plan::<S>::of };
+                    let outcome = run(&plan(seed, order.nodes));
                     let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
                     sum.add(outcome);
                     if sum.failed.len() >= order.failures {

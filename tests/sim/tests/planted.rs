@@ -22,14 +22,13 @@ const SEEDS: u64 = 10_000;
 /// Drawn runs do not find these within so many seeds: whoever looks for them begins with the seed that found them.
 const BEYOND: [Bug; 1] = [Bug::DefendsWhenCutOff];
 /// Bugs that drawn runs find late, and the seed that found each. If that seed finds it no more, the search begins at 0.
-const LATE: [(Bug, u64); 8] = [
+const LATE: [(Bug, u64); 7] = [
     (Bug::BelievesKeptDeclaration, 69),
     (Bug::DefendFromMemory, 174),
     (Bug::NeverYields, 283),
     (Bug::TakesWithoutLooking, 536),
     (Bug::LetsGoOnFailedRefresh, 303),
     (Bug::JudgesWithoutServer, 183),
-    (Bug::MatchesByInterface, 5_482),
     (Bug::HealthForbids, 2_799),
 ];
 /// The same, of sessions.
@@ -70,12 +69,17 @@ fn each_is_found<S: Subject>(bugs: &[Bug], late: &[(Bug, u64)]) {
             found.map(|(seed, violation)| (sum.runs, seed, violation))
         };
         let known = late.iter().find(|(of, _)| *of == bug && (!drawn || BEYOND.contains(of)));
-        let kept = known.and_then(|(_, seed)| look(*seed, 1));
-        match kept.or_else(|| look(0, seeds)) {
+        // A seed with which something is wrong without the bug shows nothing: the search goes on after it.
+        let clean = |seed| many::<S>(&Order::new(seed, 1, jobs), &|_, _| {}).failed.is_empty();
+        let mut kept = known.and_then(|(_, seed)| look(*seed, 1)).filter(|(_, seed, _)| clean(*seed));
+        let mut first = 0;
+        while kept.is_none() && first < seeds {
+            let Some(found) = look(first, seeds - first) else { break };
+            first = found.1 + 1;
+            kept = Some(found).filter(|(_, seed, _)| clean(*seed));
+        }
+        match kept {
             Some((runs, seed, violation)) => {
-                // Without the bug nothing is wrong with that seed.
-                let clean = many::<S>(&Order::new(seed, 1, jobs), &|_, _| {});
-                assert_eq!(clean.failed.first().map(|f| &f.violation), None, "seed {seed}, without {bug:?}");
                 println!("{bug:?}: found after {runs} seeds, by seed {seed} ({}): {}", violation.rule, violation.text);
             }
             None => hidden.push(bug),

@@ -44,6 +44,8 @@ pub fn all<S>(root: &Path, sweep: Sweep) -> Vec<Test<S>> {
     let mut all = vec![
         sim("sweep-of-faults", &["--seeds", &share(1)]),
         sim("sweep-of-sessions", &["--sessions", "--seeds", &share(OF_SESSIONS)]),
+        sim("sweep-of-faults-on-odd-networks", &["--networks", "--seeds", &share(OF_SESSIONS)]),
+        sim("sweep-of-sessions-on-odd-networks", &["--sessions", "--networks", "--seeds", &share(OF_SESSIONS)]),
     ];
     // Tens of thousands of lives need an optimised build; its checks of overflow and its debug assertions stay on.
     let quick = ["--config", "profile.dev.opt-level=3"];

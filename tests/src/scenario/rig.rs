@@ -58,6 +58,8 @@ impl ScenarioRig {
         let rig = Self::set(ctx, shape, options).await?;
         rig.start_agents()?;
         let holder = rig.settled().await?;
+        // A holder is judged by the segment once it has answered each candidate's own probe, every 100 ms: its announcements do not count.
+        pass(1).await;
         ctx.note(&format!("{holder} is elected"));
         Ok((rig, holder))
     }

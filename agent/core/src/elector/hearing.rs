@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
-use crate::echo;
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::{Ask, HEARD};
@@ -79,9 +78,6 @@ impl Elector {
         let echo = self.segment.echo;
         if let Some(state) = echo.changed(now, &mut self.segment.echoes) {
             self.report(Report::Echo(state));
-            if state == echo::State::Nobody && echo.was_answered() {
-                self.fell_mute();
-            }
         }
     }
 

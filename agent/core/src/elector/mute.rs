@@ -66,13 +66,6 @@ impl Elector {
         }
     }
 
-    /// Nobody answers any more, as somebody did before.
-    pub(super) fn fell_mute(&mut self) {
-        if matches!(self.role, Role::Holding(_)) && !planted!(MuteKeeps) {
-            self.give_back();
-        }
-    }
-
     fn give_back(&mut self) {
         let now = self.step.at.now;
         self.is_heard();

@@ -95,6 +95,7 @@ impl SessionVips {
                 claimant: None,
                 reached: false,
                 own_asked: None,
+                placed: None,
                 own_named: None,
                 own_verified: None,
                 own_gone: None,

@@ -59,6 +59,9 @@ pub(super) struct OneLink {
     pub(super) waits_since: Option<Time>,
     /// An unknown host that answered for the VIP in this window.
     pub(super) claimant: Option<Mac>,
+    /// The VIP that an answer to a broadcast has placed at the node: it is asked there, whoever has it by the records. A node that answers
+    /// for any VIP is reached, and its fences hold.
+    pub(super) placed: Option<IpAddr>,
     /// Whether the node was heard to have its own address in this window.
     pub(super) reached: bool,
     /// The MAC address at which the node's own address is asked for alone in this window.
@@ -257,14 +260,17 @@ impl SessionVips {
     /// What the next window asks for: the node's next VIP there, or its own address while it has none.
     fn aim_next(&self, node: &str, view: &mut OneLink) {
         let leaving = self.sessions.get(node).is_some_and(|p| p.view.is_leaving());
+        let placed = view.placed.take().filter(|_| view.witness.is_verifying());
         let same = view.address.filter(|vip| view.vip && view.witness.is_verifying() && self.stands(node, view, *vip));
+        let same = placed.or(same);
         let vip = if leaving { None } else { same.or_else(|| self.next_vip(node, view)) };
         // Its own address of the VIP's family, if it has one.
         let near = |address: &&IpAddr| vip.is_none_or(|vip| Family::of(vip) == Family::of(**address));
         let own = view.link.addresses.iter().find(near).copied();
-        if view.address != vip.or(own) {
+        if view.address != vip.or(own) && placed.is_none() {
             view.witness.forget_named();
         }
+        view.placed = placed;
         view.vip = vip.is_some();
         view.address = vip.or(own);
         view.claimant = None;
@@ -340,7 +346,12 @@ impl SessionVips {
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
-                    Some(_) if from_it && counts => view.witness.heard_target(now, mac, form),
+                    Some(_) if from_it && counts => {
+                        view.witness.heard_target(now, mac, form);
+                        if vip && view.witness.is_verifying() {
+                            view.placed = Some(address);
+                        }
+                    }
                     // Another host's answer for the VIP says nothing about the node.
                     Some(asked) if asked == address => {}
                     _ => view.witness.heard(now, address, mac, form),

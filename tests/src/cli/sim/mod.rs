@@ -49,6 +49,10 @@ pub struct Args {
     /// Sessions and placement of many VIPs, instead of the Lease of one.
     #[arg(long)]
     sessions: bool,
+    /// One run in five on a network that filters ARP, answers for hosts that are gone, isolates ports or talks, or with a host whose
+    /// frames do not leave.
+    #[arg(long)]
+    networks: bool,
     /// So many nodes, whatever a seed says.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=200))]
     nodes: Option<u16>,
@@ -83,6 +87,7 @@ trait Simulator {
 struct Chosen<'a> {
     seed: u64,
     nodes: Option<usize>,
+    networks: bool,
     faults: Option<&'a [usize]>,
 }
 
@@ -148,7 +153,8 @@ fn one(simulator: &dyn Simulator, args: &Args, seed: u64) -> anyhow::Result<bool
     let mut kept = args.faults.clone();
     let of = |kept: Option<&[usize]>| replay(args, seed, kept);
     if args.shrink
-        && let Some(fewest) = simulator.fewest(&Chosen { seed, nodes: nodes(args), faults: kept.as_deref() })
+        && let Some(fewest) =
+            simulator.fewest(&Chosen { seed, nodes: nodes(args), networks: args.networks, faults: kept.as_deref() })
     {
         // They are numbered among those that were asked for.
         let fewest = match &kept {
@@ -159,7 +165,8 @@ fn one(simulator: &dyn Simulator, args: &Args, seed: u64) -> anyhow::Result<bool
         kept = Some(fewest);
     }
     let keep = Keep { verbose: args.all, drawn: args.svg.is_some() };
-    let one = simulator.one(&Chosen { seed, nodes: nodes(args), faults: kept.as_deref() }, keep)?;
+    let one =
+        simulator.one(&Chosen { seed, nodes: nodes(args), networks: args.networks, faults: kept.as_deref() }, keep)?;
     if args.timeline || args.all {
         progress::line(format_args!("{}", one.settings));
         progress::line(format_args!("{}", one.timeline));
@@ -180,7 +187,8 @@ fn one(simulator: &dyn Simulator, args: &Args, seed: u64) -> anyhow::Result<bool
 fn all(simulator: &dyn Simulator, args: &Args) -> bool {
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     // A planted bug may be asked for only where the core has them: never here.
-    let order = Order::new(args.from, args.seeds, jobs).of_nodes(nodes(args)).until(args.failures);
+    let order =
+        Order::new(args.from, args.seeds, jobs).of_nodes(nodes(args)).on_networks(args.networks).until(args.failures);
     let began = Instant::now();
     let sum = simulator.many(&order, &|runs, failed| {
         if !args.json && runs % 5_000 == 0 {
@@ -204,7 +212,7 @@ fn tell(simulator: &dyn Simulator, args: &Args, sum: &Total, rate: f64) {
     let shown = if args.shrink { sum.failed.len() } else { SHOWN };
     for (seed, verdict) in sum.failed.iter().take(shown) {
         progress::line(format_args!("seed {seed}: {verdict}"));
-        let whole = Chosen { seed: *seed, nodes: nodes(args), faults: None };
+        let whole = Chosen { seed: *seed, nodes: nodes(args), networks: args.networks, faults: None };
         let Some(kept) = simulator.fewest(&whole) else { continue };
         for fault in simulator.faults(&Chosen { faults: Some(&kept), ..whole }) {
             progress::line(format_args!("    {fault}"));
@@ -226,7 +234,8 @@ fn tell(simulator: &dyn Simulator, args: &Args, sum: &Total, rate: f64) {
 /// The command that shows it again.
 fn replay(args: &Args, seed: u64, kept: Option<&[usize]>) -> String {
     let sessions = if args.sessions { " --sessions" } else { "" };
-    let mut command = format!("cargo lab sim{sessions} --seed {seed} --timeline");
+    let networks = if args.networks { " --networks" } else { "" };
+    let mut command = format!("cargo lab sim{sessions}{networks} --seed {seed} --timeline");
     if let Some(kept) = kept {
         let all: Vec<String> = kept.iter().map(ToString::to_string).collect();
         command = command + " --faults " + &all.join(",");

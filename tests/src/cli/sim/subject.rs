@@ -16,7 +16,8 @@ use super::{Chosen, Keep, One, Simulator, Total, fault, verdict};
 pub(super) struct Of<S>(pub(super) PhantomData<S>);
 
 fn plan<S: Subject>(chosen: &Chosen<'_>) -> Plan<S> {
-    let whole = Plan::of(chosen.seed, chosen.nodes);
+    let plan = if chosen.networks { Plan::on_networks } else { Plan::of };
+    let whole = plan(chosen.seed, chosen.nodes);
     chosen.faults.map_or_else(|| whole.clone(), |kept| whole.only(kept))
 }
 
