@@ -137,6 +137,8 @@ impl<'a> Next<'a> {
         let mut catalog = Catalog::new("", Interface::First);
         let (advertised, of_services): (Vec<_>, Vec<_>) = objects.addresses.iter().cloned().partition(is_advertised);
         let _ = catalog.take(Seen::Node(Change::All(vec![])));
+        // Whose an address is, agents say themselves: here it is enough that nothing more is waited for.
+        let _ = catalog.take(Seen::NodesDenied);
         let _ = catalog.take(Seen::Services(Change::All(objects.services.clone())));
         if let Some(slices) = &objects.slices {
             let local = Dealt::to_one(catalog.local_services());

@@ -94,6 +94,7 @@ fn every_planted_bug_is_found() {
 }
 
 #[test]
+#[ignore = "since the evidence of the segment changed, drawn runs find several of these late: minutes each, nightly"]
 fn every_planted_bug_of_sessions_is_found() {
     each_is_found::<SessionVips>(&Bug::SESSION_VIPS, &LATE_OF_SESSIONS);
 }

@@ -56,6 +56,9 @@ pub fn all<S>(root: &Path, sweep: Sweep) -> Vec<Test<S>> {
         all.push(step(root, name, &words).variable("SIM_SEEDS", &share(part)).variable("SIM_FIRST", &from));
     }
     // Without the seeds that are known to find them.
-    all.push(step(root, "planted-bugs-as-drawn", &PLANTED).variable("SIM_DRAWN", "1"));
+    all.push(
+        step(root, "planted-bugs-as-drawn", &[&PLANTED[..], &["--", "--include-ignored"]].concat())
+            .variable("SIM_DRAWN", "1"),
+    );
     all.into_iter().map(|test| Test { limit: LIMIT, ..test.nightly() }).collect()
 }
