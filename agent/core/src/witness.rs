@@ -490,12 +490,6 @@ impl Witness {
         (self.is_quiet() && self.deaf >= 2).then_some(self.deaf_at)
     }
 
-    /// Third parties were not heard when they were last asked.
-    #[must_use]
-    pub const fn misses_parties(&self) -> bool {
-        self.deaf > 0
-    }
-
     /// The host that answered within the last second.
     #[must_use]
     pub fn answer(&self, now: Time) -> Option<Mac> {
