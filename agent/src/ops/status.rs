@@ -98,7 +98,8 @@ pub struct Witness {
     /// When the holder last answered, in milliseconds.
     pub answered_ago_ms: Option<u64>,
     /// Whether other hosts answer this node's probes: `unknown`, `answered`, `filtered` (only probes that do not come from
-    /// 0.0.0.0), `nobody`.
+    /// 0.0.0.0), `nobody`. An agent of a version that does not report it is read as `unknown`.
+    #[serde(default)]
     pub probes: State,
 }
 
