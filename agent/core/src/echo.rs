@@ -16,9 +16,11 @@ const ROUND: Duration = Duration::from_secs(10);
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// An answer shows for so long that probes with its sender pass.
 const WORKS: Duration = Duration::from_mins(1);
-/// So many unanswered probes show that the network drops those of one sender, if others are answered.
+/// What is asked within this time is one try: the answer may be on its way, and each of several hosts may be gone.
+const MOMENT: Duration = Duration::from_millis(50);
+/// So many unanswered tries show that the network drops those of one sender, if others are answered.
 const DROPPED: u32 = 3;
-/// So many unanswered probes in so long a time show that none is answered.
+/// So many unanswered tries in so long a time show that none is answered.
 const NOBODY: (u32, Duration) = (10, Duration::from_secs(20));
 
 /// What is known of probes on a segment.
@@ -39,9 +41,10 @@ pub enum State {
 /// The probes with one sender.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tries {
-    /// How many were not answered since the last answer, and when the first of them was sent.
+    /// How many tries were not answered since the last answer, and when the first and the last of them began.
     unanswered: u32,
     since: Time,
+    began: Time,
     last: Option<Time>,
     answered: Option<Time>,
 }
@@ -51,9 +54,9 @@ impl Tries {
         if self.unanswered == 0 {
             self.since = now;
         }
-        // What is asked in one moment is one try: each of several hosts may be gone.
-        if self.last != Some(now) {
+        if self.unanswered == 0 || now >= self.began + MOMENT {
             self.unanswered = self.unanswered.saturating_add(1);
+            self.began = now;
         }
         self.last = Some(now);
     }

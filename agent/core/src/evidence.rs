@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::core::Probe;
 use super::planted::planted;
 use super::time::Time;
 
@@ -60,28 +61,115 @@ impl Form {
     }
 }
 
-/// For so long after a broadcast an answer may be to that, and not to a probe that went to one host.
+/// For so long after a broadcast an answer may be to that, and not to a probe that went to one host. Where windows are short, for half
+/// of one.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
 
-/// What this node has asked by broadcast lately, by interface: an answer does not say to which probe.
-#[derive(Clone, Debug, Default)]
-pub struct Broadcasts(BTreeMap<(u32, IpAddr, Sender), Time>);
+/// What this node has asked by broadcast lately: an answer does not say to which probe. So a probe to one host does not leave beside a
+/// broadcast for the same address, but a little later.
+#[derive(Clone, Debug)]
+pub struct Broadcasts {
+    on_its_way: Duration,
+    sent: BTreeMap<Question, Time>,
+    later: Vec<(Time, Probe)>,
+}
+
+/// The interface, the address that is asked for, and who asks.
+type Question = (u32, IpAddr, Sender);
+
+impl Default for Broadcasts {
+    fn default() -> Self {
+        Self { on_its_way: ON_ITS_WAY, sent: BTreeMap::new(), later: vec![] }
+    }
+}
 
 impl Broadcasts {
-    /// Everybody is asked for an address.
-    pub fn sent(&mut self, now: Time, interface: u32, address: IpAddr, sender: Sender) {
-        self.0.retain(|_, at| now.since(*at) <= ON_ITS_WAY);
-        self.0.insert((interface, address, sender), now);
+    /// For windows of that length; zero: there are none.
+    #[must_use]
+    pub fn with_windows_of(interval: Duration) -> Self {
+        let half = Some(interval / 2).filter(|half| !half.is_zero());
+        Self { on_its_way: half.map_or(ON_ITS_WAY, |half| half.min(ON_ITS_WAY)), ..Self::default() }
+    }
+
+    /// Which of these probes leave now, and which of earlier ones.
+    pub fn leave(&mut self, now: Time, probes: Vec<Probe>) -> Vec<Probe> {
+        self.sent.retain(|_, at| now.since(*at) <= self.on_its_way);
+        self.sent.extend(probes.iter().filter(|probe| probe.to.is_none()).map(|probe| (question(probe), now)));
+        let mut leave = vec![];
+        self.later.retain(|(due, probe)| {
+            let leaves = *due <= now;
+            leave.extend(leaves.then_some(*probe));
+            !leaves
+        });
+        for probe in probes {
+            match self.sent.get(&question(&probe)).filter(|_| probe.to.is_some()) {
+                Some(at) if !planted!(BelievesBroadcasts) => {
+                    let due = *at + self.on_its_way + self.on_its_way / 4;
+                    if self.later.iter().all(|(_, waits)| *waits != probe) {
+                        self.later.push((due, probe));
+                    }
+                }
+                _ => leave.push(probe),
+            }
+        }
+        leave
+    }
+
+    /// When [`Broadcasts::leave`] has more to send.
+    #[must_use]
+    pub fn next(&self) -> Option<Time> {
+        self.later.iter().map(|(due, _)| *due).min()
     }
 
     /// How a host spoke, by what was asked lately.
     #[must_use]
     pub fn judge(&self, now: Time, interface: u32, address: IpAddr, form: Form) -> Form {
-        let lately = |sender| self.0.get(&(interface, address, sender)).is_some_and(|at| now.since(*at) <= ON_ITS_WAY);
+        let lately =
+            |sender| self.sent.get(&(interface, address, sender)).is_some_and(|at| now.since(*at) <= self.on_its_way);
         let mut senders = [Sender::Unspecified, Sender::Own].into_iter().filter(|by| form.answers(address, *by));
         match form {
             Form::Answer(sender) if senders.any(lately) && !planted!(BelievesBroadcasts) => Form::AnswerToAll(sender),
             form => form,
         }
+    }
+}
+
+const fn question(probe: &Probe) -> Question {
+    (probe.interface, probe.address, probe.sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mac::Mac;
+
+    const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const ALL: Probe = Probe { interface: 2, address: GATEWAY, to: None, sender: Sender::Own };
+    const ALONE: Probe = Probe { to: Some(Mac([2, 0, 0, 0, 0, 1])), ..ALL };
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_host_is_not_asked_alone_at_the_moment_of_a_broadcast() {
+        let mut broadcasts = Broadcasts::default();
+        assert_eq!(broadcasts.leave(at(0), vec![ALONE]), [ALONE]);
+        assert_eq!(broadcasts.leave(at(100), vec![ALONE, ALL]), [ALL]);
+        let answer = Form::Answer(Sender::Own);
+        assert_eq!(broadcasts.judge(at(101), 2, GATEWAY, answer), Form::AnswerToAll(Sender::Own));
+        assert_eq!(broadcasts.judge(at(101), 3, GATEWAY, answer), answer, "another interface");
+        assert_eq!(broadcasts.leave(at(110), vec![ALONE]), [], "it waits already");
+        assert_eq!(broadcasts.next(), Some(at(125)));
+        assert_eq!(broadcasts.leave(at(125), vec![]), [ALONE]);
+        assert_eq!((broadcasts.next(), broadcasts.judge(at(126), 2, GATEWAY, answer)), (None, answer));
+    }
+
+    #[test]
+    fn where_windows_are_short_answers_count_sooner() {
+        let mut broadcasts = Broadcasts::with_windows_of(Duration::from_millis(8));
+        broadcasts.leave(at(0), vec![ALL]);
+        assert_eq!(broadcasts.leave(at(2), vec![ALONE]), []);
+        assert_eq!(broadcasts.leave(at(5), vec![]), [ALONE]);
     }
 }

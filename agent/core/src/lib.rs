@@ -40,6 +40,7 @@ pub mod lease_vips;
 mod look;
 pub mod moves;
 mod name_taken;
+mod named;
 pub mod parties;
 pub mod peers;
 pub mod placement;

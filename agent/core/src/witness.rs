@@ -71,6 +71,8 @@ struct Window {
     /// That host was named by an answer to a broadcast.
     verifies: bool,
     sender: Sender,
+    /// Third parties are asked one by one, and not by broadcast.
+    alone: bool,
     answered: bool,
     /// What third parties were asked for, and what they answered.
     parties: Parties,
@@ -324,7 +326,7 @@ impl Witness {
             && let Some(window) = &mut self.window
             && (form.is_answer() || planted!(ClaimsEntitle))
         {
-            let same_cast = window.asked.is_none() || party.mac.is_some() && form.is_alone();
+            let same_cast = !window.alone || party.mac.is_some() && form.is_alone();
             let same_form = same_cast && (form.answers(address, window.sender) || planted!(ClaimsEntitle));
             if same_form || planted!(AnyForm) {
                 window.parties = Parties::Answered;
@@ -582,6 +584,13 @@ impl Witness {
         (to, if looks { self.forms.sender } else { self.own })
     }
 
+    /// Whether the next window asks third parties one by one: as it asks for the VIPs, and at the end of a look. A network that answers
+    /// broadcasts for other hosts does so for third parties too, to a node that is cut off from all of them.
+    fn asks_parties_alone(&self) -> bool {
+        let is_last = self.target == Target::Anybody && self.misses + 1 >= self.needed;
+        self.asks().0.is_some() || is_last && !planted!(BelievesBroadcasts)
+    }
+
     /// With which sender the next window asks.
     #[must_use]
     pub fn asks_as(&self) -> Sender {
@@ -594,7 +603,8 @@ impl Witness {
         let (to, sender) = self.asks();
         let vips = self.vips.iter().map(|address| Probe { address: *address, to, sender });
         let parties = self.parties.iter().filter(|_| self.asks_parties());
-        let party = |party: &Party| Probe { address: party.address, to: to.and(party.mac), sender };
+        let alone = self.asks_parties_alone();
+        let party = |party: &Party| Probe { address: party.address, to: party.mac.filter(|_| alone), sender };
         vips.chain(parties.map(party)).collect()
     }
 
@@ -602,8 +612,9 @@ impl Witness {
     pub fn open(&mut self, now: Time) {
         let (asked, sender) = self.asks();
         let parties = if self.asks_parties() { Parties::Silent } else { Parties::NotAsked };
+        let alone = self.asks_parties_alone();
         let verifies = self.named.take().is_some();
-        self.window = Some(Window { opened: now, asked, verifies, sender, answered: false, parties });
+        self.window = Some(Window { opened: now, asked, verifies, sender, alone, answered: false, parties });
     }
 }
 

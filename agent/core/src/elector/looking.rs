@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Elector, Vip};
 use crate::action::{Action, Report};
+use crate::core::{NO_INTERFACE, Probe};
 use crate::evidence::Sender;
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
@@ -61,6 +62,21 @@ impl Elector {
             self.segment.witness.open(now);
         }
         if let Some(next) = self.segment.witness.next() {
+            self.due(next);
+        }
+    }
+
+    /// The probes of this step leave, those later that would leave beside a broadcast for the same address.
+    pub(super) fn send_probes(&mut self) {
+        let mut probes = vec![];
+        self.step.out.retain(|action| {
+            let Action::Probe { address, to, sender } = *action else { return true };
+            probes.push(Probe { interface: NO_INTERFACE, address, to, sender });
+            false
+        });
+        let leave = self.segment.broadcasts.leave(self.step.at.now, probes).into_iter();
+        self.step.out.extend(leave.map(|Probe { address, to, sender, .. }| Action::Probe { address, to, sender }));
+        if let Some(next) = self.segment.broadcasts.next() {
             self.due(next);
         }
     }

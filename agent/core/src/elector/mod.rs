@@ -52,7 +52,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::action::{Action, Report};
-use super::core::NO_INTERFACE;
 use super::event::{Event, Moment, Node};
 use super::lease::Record;
 use super::mac::Mac;
@@ -166,11 +165,7 @@ impl Elector {
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
-        for action in &self.step.out {
-            if let Action::Probe { address, to: None, sender } = action {
-                self.segment.broadcasts.sent(at.now, NO_INTERFACE, *address, *sender);
-            }
-        }
+        self.send_probes();
         self.step.finish()
     }
 
@@ -193,6 +188,7 @@ impl Elector {
             Role::Leaving(_) => self.advance_leaving(),
         }
         self.advance_searches();
+        self.advance_named();
         self.advance_witness();
         self.advance_doubt();
         self.advance_recall();

@@ -88,6 +88,25 @@ impl Elector {
         }
     }
 
+    /// Whether the answer to a broadcast is not believed: the host that it names would keep this node from carrying the VIP, and no valid
+    /// Lease says whose the VIP is, or it says this node's. (A candidate's witness asks such a host itself.)
+    pub(super) fn asks_who_is_named(&self, address: IpAddr) -> bool {
+        let holding = matches!(self.role, Role::Holding(_));
+        let is_searched = self.vips.get(&address).is_some_and(|vip| matches!(vip.search, Search::On(_)));
+        (matches!(self.role, Role::Unleased(_)) || holding && is_searched) && !planted!(BelievesBroadcasts)
+    }
+
+    /// Asks the hosts that answers to broadcasts named.
+    pub(super) fn advance_named(&mut self) {
+        let sender = self.own_sender();
+        for question in self.segment.named.due(self.step.at.now) {
+            self.act(Action::Probe { address: question.address, to: Some(question.to), sender });
+        }
+        if let Some(next) = self.segment.named.next() {
+            self.due(next);
+        }
+    }
+
     fn search_one_anew(&mut self, address: IpAddr) {
         if let Some(vip) = self.vips.get_mut(&address) {
             vip.search = Search::Due;

@@ -8,6 +8,7 @@ use super::looking::WITNESSED;
 use crate::echo::{self, Echo};
 use crate::evidence::Broadcasts;
 use crate::mac::Mac;
+use crate::named::NamedHosts;
 use crate::peers::Peers;
 use crate::rules::Rules;
 use crate::time::Time;
@@ -29,6 +30,8 @@ pub(super) struct Segment {
     pub(super) third_heard: BTreeMap<IpAddr, (Time, Mac)>,
     /// What was asked by broadcast lately.
     pub(super) broadcasts: Broadcasts,
+    /// Who is asked alone for a VIP, after an answer to a broadcast.
+    pub(super) named: NamedHosts,
     /// Whether probes are answered at all.
     pub(super) echo: Echo,
     /// What of that was reported.
@@ -66,7 +69,8 @@ impl Segment {
             link: Link::Unknown,
             unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),
-            broadcasts: Broadcasts::default(),
+            broadcasts: Broadcasts::with_windows_of(rules.witness_interval_for(WITNESSED)),
+            named: NamedHosts::default(),
             echo: Echo::default(),
             echoes: echo::State::default(),
             foreign: Foreign::default(),

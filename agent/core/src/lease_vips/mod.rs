@@ -159,6 +159,7 @@ impl LeaseVips {
                 if self.places.of_vip(address).is_some_and(|own| own != interface) {
                     return;
                 }
+                let form = self.batch.judge(at.now, interface, address, form);
                 let is_gateway = self.places.interfaces.iter().any(|one| one.gateways.contains(&address));
                 let answering = self.watch.heard(at.now, address, mac, form, is_gateway);
                 self.heard_again(at, answering);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
-use crate::evidence::Sender;
+use crate::evidence::{Broadcasts, Form, Sender};
 use crate::frames::{Frames, Purpose};
 use crate::rules::Rules;
 use crate::time::Time;
@@ -95,11 +95,19 @@ pub(super) struct Batch {
     next_peer: Time,
     rules: Rules,
     frames: Frames,
+    /// What all electors have asked by broadcast lately.
+    broadcasts: Broadcasts,
 }
 
 impl Batch {
     pub(super) fn new(rules: &Rules) -> Self {
-        Self { rules: rules.clone(), ..Self::default() }
+        let broadcasts = Broadcasts::with_windows_of(rules.witness_interval);
+        Self { rules: rules.clone(), broadcasts, ..Self::default() }
+    }
+
+    /// How a host spoke, by what all electors have asked lately.
+    pub(super) fn judge(&self, now: Time, interface: u32, address: IpAddr, form: Form) -> Form {
+        self.broadcasts.judge(now, interface, address, form)
     }
 
     pub(super) fn carry(&mut self, address: IpAddr, deadline: Time) {
@@ -165,7 +173,8 @@ impl Batch {
 
     pub(super) fn wake(&self) -> Option<Time> {
         let ask = (!self.asks.is_empty()).then_some(self.next_round);
-        ask.into_iter().chain((!self.peers.is_empty()).then_some(self.next_peer)).min()
+        let peer = (!self.peers.is_empty()).then_some(self.next_peer);
+        ask.into_iter().chain(peer).chain(self.broadcasts.next()).min()
     }
 
     /// VIPs without an interface on this node are left out.
@@ -215,7 +224,7 @@ impl Batch {
         let probe = |witness::Probe { address, to, sender }| {
             Some(Probe { interface: places.near(address)?, address, to, sender })
         };
-        let probes: Vec<Probe> = all.filter_map(probe).collect();
+        let probes = self.broadcasts.leave(now, all.filter_map(probe).collect());
         if !probes.is_empty() {
             out.push(Output::Probe(probes));
         }

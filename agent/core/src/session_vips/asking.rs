@@ -260,7 +260,6 @@ impl SessionVips {
         let sender = look.sender;
         if !parties.is_empty() {
             self.asking.looks.entry(index).or_default().asked(now);
-            self.segment.asked(now, index, sender);
         }
         // Some are asked alone at last: a network answers broadcasts for hosts that are out of reach. Their answers would not be told from
         // those to broadcasts of the same moment.
@@ -269,6 +268,11 @@ impl SessionVips {
         look.alone |= !alone.is_empty();
         vip.taking.look = Some(look);
         let own = self.own_sender(index);
+        for sender in
+            [(!all.is_empty()).then_some(sender), (!alone.is_empty()).then_some(Sender::Own)].into_iter().flatten()
+        {
+            self.segment.asked(now, index, sender);
+        }
         let alone = alone.into_iter().map(|p| Probe { interface: index, address: p.address, to: p.mac, sender: own });
         self.batch.probes.extend(alone);
         let addresses = [vip.address].into_iter().chain(all.into_iter().map(|party| party.address));

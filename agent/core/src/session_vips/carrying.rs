@@ -65,13 +65,14 @@ impl SessionVips {
         if !batch.announces.is_empty() {
             self.step.out.push(Output::Announce(on_interfaces(batch.announces)));
         }
-        if !batch.probes.is_empty() {
+        let probes = self.segment.broadcasts.leave(self.step.at.now, batch.probes);
+        if !probes.is_empty() {
             // Nothing else is wanted most of the time, and actions are large.
             self.step.out.reserve_exact(1);
-            for probe in batch.probes.iter().filter(|probe| probe.to.is_none()) {
-                self.segment.broadcasts.sent(self.step.at.now, probe.interface, probe.address, probe.sender);
-            }
-            self.step.out.push(Output::Probe(batch.probes));
+            self.step.out.push(Output::Probe(probes));
+        }
+        if let Some(next) = self.segment.broadcasts.next() {
+            self.due(next);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Another host speaks for a VIP that is carried here. No defence rests on what is remembered: the API is asked first.
 //!
 //! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` either
-//! yields at once (the hold is provisional or lapsed), takes the frame for the successor's (during a hand-over), or opens a
-//! challenge: the session is renewed and the record read (a stranger's claim may wait: `strangers`). `advance_challenge` then
-//! defends, or yields when no answer came.
+//! yields at once (the hold is provisional or lapsed; a host that only the answer to a broadcast names is asked alone first), takes the
+//! frame for the successor's (during a hand-over), or opens a challenge: the session is renewed and the record read (a stranger's
+//! claim may wait: `strangers`). `advance_challenge` then defends, or yields when no answer came.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,11 +11,14 @@ use std::time::Duration;
 use super::hold::{Basis, Challenge};
 use super::record_state::RecordState;
 use super::segment::Family;
+use super::turns::Asker;
 use super::vip::Vip;
 use super::{Report, SessionVips};
 use crate::action::Why;
+use crate::core::Probe;
 use crate::evidence::Form;
 use crate::mac::Mac;
+use crate::named::Question;
 use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::Time;
@@ -58,7 +61,7 @@ impl SessionVips {
         if vip.hold.is_some()
             && let Some(mut vip) = self.vips.remove(&address)
         {
-            self.heard_another(&mut vip, mac);
+            self.heard_another(&mut vip, index, mac, form);
             self.vips.insert(address, vip);
         }
     }
@@ -72,13 +75,18 @@ impl SessionVips {
             || planted!(HearsOtherSegments)
     }
 
-    fn heard_another(&mut self, vip: &mut Vip, mac: Mac) {
+    fn heard_another(&mut self, vip: &mut Vip, index: u32, mac: Mac, form: Form) {
         let now = self.step.at.now;
         let node = self.carrier_with(mac, vip).map(str::to_owned);
         let by_peer = node.is_some();
         let Some(hold) = &mut vip.hold else { return };
         if matches!(hold.basis, Basis::Provisional | Basis::LeftOver) || self.own.is_lapsed() {
             if planted!(KeepsVipBesideOther) {
+                return;
+            }
+            if form.is_answer() && !form.is_alone() && !planted!(BelievesBroadcasts) {
+                self.segment.named.name(now, index, vip.address, mac);
+                self.step.again = true;
                 return;
             }
             let lapsed = self.own.is_lapsed();
@@ -125,6 +133,21 @@ impl SessionVips {
             return;
         }
         self.challenge(vip, mac, node);
+    }
+
+    /// Asks the hosts that answers to broadcasts named. Where frames are limited and there is no room, the next broadcast brings the name
+    /// again.
+    pub(super) fn advance_named(&mut self) {
+        for question in self.segment.named.due(self.step.at.now) {
+            let Question { interface, address, to } = question;
+            if self.take_turn(interface, 1, Asker::Carried).is_ok() {
+                let sender = self.own_sender(interface);
+                self.batch.probes.push(Probe { interface, address, to: Some(to), sender });
+            }
+        }
+        if let Some(next) = self.segment.named.next() {
+            self.due(next);
+        }
     }
 
     /// Opens a challenge: the session is renewed, and the record read.

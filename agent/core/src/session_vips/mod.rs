@@ -192,6 +192,7 @@ impl SessionVips {
     /// The core of a node that knows nothing yet.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        let segment = Segment::new(&rules);
         Self {
             rules,
             node: OwnNode::default(),
@@ -208,7 +209,7 @@ impl SessionVips {
             rewatch: true,
             asking: Asking::default(),
             frames: Frames::default(),
-            segment: Segment::default(),
+            segment,
             strangers: Strangers::default(),
             calls: Calls::default(),
             api: Api::default(),
@@ -238,6 +239,7 @@ impl SessionVips {
         self.advance_vips();
         self.advance_watches();
         self.advance_peers();
+        self.advance_named();
         self.advance_asking();
         self.advance_reads();
     }

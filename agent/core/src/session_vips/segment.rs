@@ -6,8 +6,10 @@ use std::net::IpAddr;
 use crate::echo::{self, Echo};
 use crate::evidence::{Broadcasts, Form, Sender};
 use crate::mac::Mac;
+use crate::named::NamedHosts;
 use crate::peers::Peers;
 use crate::planted::planted;
+use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::Looks;
 
@@ -23,6 +25,8 @@ pub(super) struct Segment {
     third_alone: BTreeMap<(u32, Family), Time>,
     /// What was asked by broadcast lately.
     pub(super) broadcasts: Broadcasts,
+    /// Who is asked alone for a VIP that is carried, after an answer to a broadcast.
+    pub(super) named: NamedHosts,
     /// The MAC addresses that gateways and peers answered from last.
     pub(super) macs: BTreeMap<IpAddr, Mac>,
     /// Whether probes are answered at all, by interface; and what of that was reported.
@@ -48,6 +52,10 @@ impl Family {
 }
 
 impl Segment {
+    pub(super) fn new(rules: &Rules) -> Self {
+        Self { broadcasts: Broadcasts::with_windows_of(rules.witness_interval), ..Self::default() }
+    }
+
     /// A gateway or a peer answered for its own address.
     pub(super) fn third_party_answered(&mut self, now: Time, index: u32, address: IpAddr, (mac, form): (Mac, Form)) {
         for sender in [Sender::Unspecified, Sender::Own] {

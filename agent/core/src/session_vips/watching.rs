@@ -346,7 +346,9 @@ impl SessionVips {
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
                 let counts = vip || !view.vip && view.link.addresses.contains(&address);
                 match view.address {
-                    Some(_) if from_it && counts => {
+                    Some(asked) if from_it && counts => {
+                        // It answered a look for another VIP, which had asked it alone: it lives, whatever this window asks.
+                        let form = if asked != address && form.is_alone() { Form::Claim } else { form };
                         view.witness.heard_target(now, mac, form);
                         if vip && view.witness.is_verifying() {
                             view.placed = Some(address);

@@ -256,17 +256,18 @@ fn look(own: Sender, works: bool, gateway: &[Sender]) -> (Witness, Vec<Sender>) 
     let mut witness = Witness::new(Duration::from_millis(100), 3);
     witness.set_senders(own, Looks { first: Sender::Unspecified, works });
     witness.aim(ms(0), Target::Anybody, [VIP].into_iter());
-    let mut asked = vec![];
+    let (mut asked, mut known) = (vec![], None);
     for t in (0..2_000).step_by(100) {
         witness.end_window(ms(t));
         if witness.is_quiet() {
             break;
         }
-        witness.set_parties(vec![Party { address: GATEWAY, mac: None }]);
+        witness.set_parties(vec![Party { address: GATEWAY, mac: known }]);
         for probe in witness.tick(ms(t)).0 {
             if probe.address == VIP {
                 asked.push(probe.sender);
             } else if gateway.contains(&probe.sender) {
+                known = Some(ROUTER);
                 witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
             }
         }
@@ -286,6 +287,24 @@ fn a_look_that_no_third_party_answers_asks_as_any_host_too() {
     assert_eq!((asked, witness.is_free()), (both, false), "nobody there");
     assert_eq!(look(Own, true, &[]).1, zero, "probes of this form were answered lately");
     assert_eq!(look(Unspecified, false, &[]).1, zero, "there is no own address");
+}
+
+#[test]
+fn who_hears_only_answers_to_broadcasts_finds_nothing_free() {
+    // ARP suppression answers for the gateway, which this node does not reach.
+    let mut witness = Witness::new(Duration::from_millis(100), 3);
+    witness.aim(ms(0), Target::Anybody, [VIP].into_iter());
+    for t in (0..3_000).step_by(100) {
+        witness.end_window(ms(t));
+        assert!(!witness.is_free(), "at {t} ms");
+        witness.set_parties(vec![Party { address: GATEWAY, mac: (t > 0).then_some(ROUTER) }]);
+        for probe in witness.tick(ms(t)).0 {
+            if probe.address == GATEWAY && probe.to.is_none() {
+                witness.heard(ms(t + 1), GATEWAY, ROUTER, Form::Answer(probe.sender));
+            }
+        }
+    }
+    assert!(witness.is_quiet(), "which is enough where the Lease decides");
 }
 
 #[test]

@@ -43,8 +43,11 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     // The Lease is taken and the address put there.
     let take = 2 * api + 10 * MS;
     // An observer knows of the last renewal when its watch tells; a foreign owner is ruled out before.
-    let expiry = lease + silence + take + nanos(rules.stale_after()) + ping;
-    let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + silence + take;
+    // To rule one out takes longer where one sender is tried after the other, or whoever is named is asked alone.
+    let looks = u64::from(network.filters) + u64::from(network.proxy.is_some());
+    let look = silence * (1 + looks);
+    let expiry = lease + look + take + nanos(rules.stale_after()) + ping;
+    let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + look + take;
     // The holder's last renewal may take longer to be seen than its silence.
     let late_news = if silence < 2 * api { outrun } else { 0 };
     let odd = if network.is_odd() { ODD } else { 0 };

@@ -48,6 +48,16 @@ fn a_vip_that_comes_while_the_lease_is_held_is_looked_for_first() {
 }
 
 #[test]
+fn a_new_vip_that_only_the_network_answers_for_is_carried() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.suppressed = vec![(NEW, STRANGER)];
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(400));
+    assert!(world.hosts[holder].carries.contains_key(&NEW));
+    assert_eq!(world.reported(holder, is_foreign), 0);
+}
+
+#[test]
 fn a_new_vip_that_nobody_has_is_carried_at_once() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     tell_all(&mut world, &[VIP, NEW]);

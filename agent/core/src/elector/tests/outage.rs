@@ -1,6 +1,6 @@
 //! The API is away: nothing happens to traffic.
 
-use super::world::{Api, World, ms};
+use super::world::{Api, VIP, World, ms};
 use crate::action::{Report, Why};
 use crate::event::Event;
 use crate::health::Verdict;
@@ -54,6 +54,22 @@ fn a_vip_that_its_fence_ended_was_not_removed_by_others() {
     let reports: Vec<&Report> = reports.filter(|report| **report != Report::ProbeMissed).collect();
     assert_eq!(reports.last(), Some(&&Report::LetGo(Why::ApiLost)), "{reports:?}");
     assert!(!reports.iter().any(|r| matches!(r, Report::Restored { .. } | Report::CannotCarry { .. })), "{reports:?}");
+}
+
+/// ARP suppression (EVPN, NSX, OVN) answers for the holder that crashed, and for everybody else.
+#[test]
+fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(5_000));
+    world.suppressed = vec![(VIP, world.hosts[holder].mac)];
+    let since = world.now;
+    world.crash(holder);
+    world.run(ms(20_000));
+    assert!(world.time_with(since, |n| n == 0) < ms(2_500));
+    assert_eq!(world.owners().len(), 1);
+    let yielded = |n: usize| world.reported(n, |report| *report == Report::LetGo(Why::Yielded));
+    assert_eq!((0..3).map(yielded).sum::<usize>(), 0);
 }
 
 #[test]

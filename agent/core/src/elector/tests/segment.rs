@@ -52,6 +52,7 @@ impl World {
     pub(super) fn announce(&mut self, n: usize, address: IpAddr) {
         self.hosts[n].announced.push(self.now);
         let (mac, group, has) = (self.hosts[n].mac, self.hosts[n].group, self.hosts[n].carries.contains_key(&address));
+        self.suppressed.iter_mut().filter(|(of, _)| has && *of == address).for_each(|(_, known)| *known = mac);
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
             let heard = !self.hosts[m].deaf && !self.hosts[n].deaf && !self.hosts[n].unheard_by.contains(&m);
             if self.hosts[m].group == group && heard {
@@ -76,6 +77,10 @@ impl World {
         answers.extend((address == GATEWAY && self.gateway && asker.group == 0).then_some(ROUTER));
         let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
         answers.extend((foreign && asker.group == 0).then_some(STRANGER));
+        let suppressed = self.suppressed.iter().find(|(of, mac)| *of == address && to.is_none() && *mac != asker.mac);
+        if let Some((_, mac)) = suppressed {
+            answers = vec![*mac];
+        }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
             self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
         }

@@ -77,6 +77,9 @@ pub(super) struct World {
     pub(super) stranger: bool,
     /// What that host has beside the VIP, or instead of it.
     pub(super) foreign: Vec<IpAddr>,
+    /// The network answers broadcasts for these addresses with these MAC addresses, whoever is there (ARP suppression). An announcement
+    /// changes that.
+    pub(super) suppressed: Vec<(IpAddr, Mac)>,
     pub(super) gateway: bool,
     /// The Lease's namespace exists.
     pub(super) namespace: bool,
@@ -100,6 +103,7 @@ impl World {
             version: 100,
             stranger: false,
             foreign: vec![],
+            suppressed: vec![],
             gateway: true,
             namespace: true,
             external: vec![],

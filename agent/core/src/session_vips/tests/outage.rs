@@ -3,6 +3,7 @@
 use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
 use crate::rules::Rules;
+use crate::session_vips::Report;
 
 #[test]
 fn an_api_outage_moves_nothing() {
@@ -41,6 +42,26 @@ fn a_crash_without_an_api_is_made_up_for() {
             assert_eq!(where_, (0..40).map(|v| world.carriers(vip(v))).collect::<Vec<_>>(), "they stay there");
         }
     }
+}
+
+/// ARP suppression (EVPN, NSX, OVN) answers for the node that crashed.
+#[test]
+fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+    let world = &mut World::settled(4, 40, &Rules::default());
+    world.set_api_everywhere(Api::Refused);
+    world.run(ms(5_000));
+    let (since, gone) = (world.now, busiest(world));
+    let mac = world.hosts[gone].mac;
+    world.suppressed = (0..40).map(vip).filter(|vip| world.carriers(*vip) == [gone]).map(|vip| (vip, mac)).collect();
+    world.crash(gone);
+    world.run(ms(10_000));
+    let silent = world.worst(40, since, |n| n == 0);
+    assert!(silent < ms(6_000), "{silent:?}");
+    let taken = world.now;
+    world.run(ms(20_000));
+    assert!(world.worst(40, taken, |n| n != 1).is_zero(), "nothing goes to and fro");
+    let told = |n| world.reported(n, |report| matches!(report, Report::Echo { .. }));
+    assert_eq!((0..4).map(told).sum::<usize>(), 0, "other hosts answer all probes");
 }
 
 #[test]

@@ -95,6 +95,9 @@ pub(super) struct World {
     pub(super) moves: usize,
     /// A host that has the first VIP, and is no candidate.
     pub(super) stranger: Option<Mac>,
+    /// The network answers broadcasts for these addresses with these MAC addresses, whoever is there (ARP suppression). An announcement
+    /// changes that.
+    pub(super) suppressed: Vec<(IpAddr, Mac)>,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
     /// Nobody may write member objects.
@@ -119,6 +122,7 @@ impl World {
             uid: 0,
             moves: 0,
             stranger: None,
+            suppressed: vec![],
             reads_refused: false,
             publish_refused: None,
             publish_refused_for: None,
@@ -419,6 +423,9 @@ impl World {
                 for Vip { address, .. } in vips {
                     self.hosts[n].announced.push((self.now, address));
                     let has = self.hosts[n].carries.contains_key(&address);
+                    let mac = self.hosts[n].mac;
+                    let known = self.suppressed.iter_mut().filter(|(of, _)| has && *of == address);
+                    known.for_each(|(_, known)| *known = mac);
                     for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
                         self.frame(n, m, address);
                     }
@@ -489,6 +496,11 @@ impl World {
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
         answers.extend(self.stranger.filter(|_| address == vip(0) && asker.group == 0));
+        if let Some((_, mac)) =
+            self.suppressed.iter().find(|(of, mac)| *of == address && to.is_none() && *mac != asker.mac)
+        {
+            answers = vec![*mac];
+        }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
             self.put(
                 self.wire * 2,

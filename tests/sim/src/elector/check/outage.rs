@@ -1,6 +1,7 @@
 //! While a node could serve, outage stays within the bound of what happened.
 
 use mooring_agent_core::action::Cause;
+use mooring_agent_core::health::Verdict;
 
 use crate::check::{Rule, Single};
 use crate::clock::{MS, Nanos, SECOND};
@@ -28,6 +29,7 @@ impl World<'_, Elector> {
             && able <= single.at
             && since >= single.at
             && self.now - since > self.bound_of(single, since)
+            && !self.is_mute_and_renews(single, host)
         {
             let text = format!(
                 "VIP {vip} has not answered for {} ms; all that happened is fault {}; {} could serve it; the bound is {} ms",
@@ -69,6 +71,11 @@ impl World<'_, Elector> {
         }
     }
 
+    /// Excused: the holder's frames do not leave, it renews its Lease, and the VIP has moved too often for anybody to take it early.
+    fn is_mute_and_renews(&self, single: Single, host: usize) -> bool {
+        matches!(self.plan.faults[single.fault].fault, Fault::Mute(..)) && self.renews_elsewhere(host)
+    }
+
     /// A node that comes back with the VIP, and learns that it is another's by now, may have been believed by the client, whose
     /// neighbour cache corrects itself.
     fn bound_of(&self, single: Single, since: Nanos) -> Nanos {
@@ -86,7 +93,7 @@ impl World<'_, Elector> {
     }
 
     /// Another node than `host`, which that one cannot replace early, has the Lease and renews it.
-    fn renews_elsewhere(&self, host: usize) -> bool {
+    pub(super) fn renews_elsewhere(&self, host: usize) -> bool {
         let Some(holder) = self.names.iter().position(|name| *name == self.api.store.holder()) else { return false };
         let witness = !self.plan.settings.rules.witness_interval.is_zero() && self.checks.witness.may_move(self.now);
         let declared = self.checks.witness.began().max(self.checks.witness.stripped);
@@ -95,15 +102,20 @@ impl World<'_, Elector> {
         let runs = self.hosts[holder].is_live() || self.hosts[holder].own.rival.is_some();
         let renews = runs && self.has_some_api(holder);
         let ours = self.hosts[holder].own.rival.is_none();
-        holder != host && renews && !(witness && heard && ours)
+        // Of a holder most of whose frames get lost, an answer comes now and then. A node whose own service fails takes nothing early.
+        let lossy = self.segment.way(0, holder, host).lost >= 500 || self.segment.way(0, host, holder).lost >= 500;
+        let fails = self.hosts[host].agent.as_ref().is_some_and(|a| a.own.prober.verdict() != Some(Verdict::Healthy));
+        holder != host && renews && !(witness && heard && ours && !lossy && !fails)
     }
 
-    /// The holder took the Lease because it heard nobody, and nobody hears it. It must notice.
+    /// The holder took the Lease because it heard nobody, and nobody hears it, since before that. It must notice.
     fn is_robbed_by_a_mute(&self) -> bool {
         let holder = self.names.iter().position(|name| *name == self.api.store.holder());
         let agent = |host: usize| self.hosts[host].agent.as_ref();
         holder.is_some_and(|host| {
-            self.segment.mutes.is_all(host, 0) && agent(host).is_some_and(|a| a.own.took == Some(Cause::Witness))
+            self.segment.mutes.is_all(host, 0)
+                && agent(host)
+                    .is_some_and(|a| a.own.took == Some(Cause::Witness) && a.own.began >= self.checks.outage.last)
         })
     }
 

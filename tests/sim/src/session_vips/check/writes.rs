@@ -116,8 +116,10 @@ impl World<'_, SessionVips> {
         };
         self.checks.reached.remove(&(by, of));
         self.checks.robs.remove(&(by, of));
-        // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was.
-        if self.hosts[by].has_just_slept(self.now) {
+        // Excused: to a machine that stood still with its clock, what it heard before is as fresh as it was. And of a host most of whose
+        // frames get lost, an answer to a broadcast alone shows nothing (a network may answer for a host that is gone).
+        let lost = |from, to| (0..self.plan.settings.segments).any(|on| self.segment.way(on, from, to).lost >= 500);
+        if self.hosts[by].has_just_slept(self.now) || lost(by, of) || lost(of, by) {
             return;
         }
         let answered = self.checks.reached_since[of].map(|since| self.now - since);
