@@ -70,6 +70,8 @@ struct Window {
     asked: Option<Mac>,
     /// That host was named by an answer to a broadcast.
     verifies: bool,
+    /// Everybody is asked once more after that.
+    again: bool,
     sender: Sender,
     /// Third parties are asked one by one, and not by broadcast.
     alone: bool,
@@ -146,6 +148,8 @@ pub struct Witness {
     named: Option<Mac>,
     /// A host that did not answer then: what else names it says nothing new.
     gone: Option<Mac>,
+    /// That was just found: everybody is asked once more, for a bond may have changed its MAC address meanwhile.
+    again: bool,
     window: Option<Window>,
     next: Time,
     misses: u32,
@@ -178,6 +182,7 @@ impl Witness {
             forms: Forms::default(),
             named: None,
             gone: None,
+            again: false,
             window: None,
             next: Time::default(),
             misses: 0,
@@ -291,7 +296,7 @@ impl Witness {
 
     /// The own step came late, or the link was down: silence says nothing.
     pub fn forget(&mut self, now: Time) {
-        (self.window, self.named, self.gone) = (None, None, None);
+        (self.window, self.named, self.gone, self.again) = (None, None, None, false);
         self.next = now;
         self.forget_windows();
     }
@@ -373,7 +378,8 @@ impl Witness {
 
     /// That host is asked by the next windows: not before this one ends, for more answers to a broadcast may be on their way.
     fn name(&mut self, mac: Mac) {
-        if self.named.is_some() {
+        let again = self.window.is_some_and(|window| window.again) && self.gone == Some(mac);
+        if self.named.is_some() || again {
             return;
         }
         self.named = Some(mac);
@@ -383,22 +389,22 @@ impl Witness {
         }
     }
 
-    /// The next windows ask a host that was named, for what it was named for.
+    /// The next window asks a host that was named, or everybody once more after that one did not answer: for what it was named for.
     #[must_use]
     pub const fn is_verifying(&self) -> bool {
-        self.named.is_some()
+        self.named.is_some() || self.again
     }
 
     /// What a host was named for is not asked for any more.
     pub fn forget_named(&mut self) {
-        self.named = None;
+        (self.named, self.again) = (None, false);
     }
 
     /// The target lives: what was missed says nothing.
     fn is_there(&mut self, now: Time, mac: Mac) {
         self.forget_windows();
         self.answered = Some((now, mac));
-        (self.named, self.gone) = (None, None);
+        (self.named, self.gone, self.again) = (None, None, false);
         if let Some(window) = &mut self.window {
             window.answered = true;
         }
@@ -547,8 +553,10 @@ impl Witness {
             self.misses += 1;
             if window.verifies && self.misses < self.needed {
                 self.named = window.asked;
-            } else if window.verifies {
+            } else if window.verifies && self.gone != window.asked {
                 self.gone = window.asked;
+                self.misses = self.needed.saturating_sub(1);
+                self.again = true;
             }
             return true;
         }
@@ -613,8 +621,8 @@ impl Witness {
         let (asked, sender) = self.asks();
         let parties = if self.asks_parties() { Parties::Silent } else { Parties::NotAsked };
         let alone = self.asks_parties_alone();
-        let verifies = self.named.take().is_some();
-        self.window = Some(Window { opened: now, asked, verifies, sender, alone, answered: false, parties });
+        let (verifies, again) = (self.named.take().is_some(), std::mem::take(&mut self.again));
+        self.window = Some(Window { opened: now, asked, verifies, again, sender, alone, answered: false, parties });
     }
 }
 

@@ -23,7 +23,8 @@ pub struct Own {
     pub expiry: Nanos,
 }
 
-/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later.
+/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later, and as many windows as show that
+/// whoever an answer to a broadcast named is gone.
 const ODD: Nanos = 3 * SECOND;
 
 /// Those of a run.
@@ -50,7 +51,7 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + look + take;
     // The holder's last renewal may take longer to be seen than its silence.
     let late_news = if silence < 2 * api { outrun } else { 0 };
-    let odd = if network.is_odd() { ODD } else { 0 };
+    let odd = if network.is_odd() { ODD + window * (u64::from(rules.witness_misses) + 2) } else { 0 };
     let crash = if witness { silence + take + ping + late_news + odd } else { expiry };
     let alone = rules.provisional && rules.hold_without_api;
     // The take is not answered; the turn has come; two of one turn yield to each other, and come back by rank.

@@ -24,7 +24,8 @@ pub struct Own {
     pub least_silence: Nanos,
 }
 
-/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later.
+/// Behind a filter by ARP sender, or a proxy that answers for the dead, a crash is noticed so much later, and as many windows as show that
+/// whoever an answer to a broadcast named is gone.
 const ODD: Nanos = 3 * SECOND;
 
 /// Those of a run.
@@ -47,7 +48,7 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
     let take = 3 * api + 20 * MS;
     // The watchers' order, and another look should the end be contested.
     let expiry = lease + nanos(rules.stale_after()) + 2 * SECOND + take;
-    let odd = if network.is_odd() { ODD } else { 0 };
+    let odd = if network.is_odd() { ODD + window * (u64::from(rules.witness_misses) + 2) } else { 0 };
     let crash = if witness { silence + window + 8 * MS + take + 2 * PING + odd } else { expiry + 2 * PING };
     // A round of probes, or its parts.
     let round = nanos(SELF_PROBE).max(most * 5 * MS).max(2 * limited);
