@@ -31,6 +31,9 @@ pub struct Node {
     pub macs: Vec<Mac>,
     /// The gateways of its default routes: third parties on the segment.
     pub gateways: Vec<IpAddr>,
+    /// The VIPs' interface has no IPv4 address of its own, though the node has one: its ARP probes come from 0.0.0.0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bare: bool,
 }
 
 /// An event of the elector.

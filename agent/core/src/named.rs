@@ -1,4 +1,4 @@
-//! Hosts that answers to broadcasts name as owners of VIPs that this node carries without a valid Lease, or is about to carry.
+//! Hosts that answers to broadcasts name as owners of VIPs that this node carries.
 //!
 //! ARP suppression (EVPN, NSX, OVN) answers a broadcast for a host that is gone, too. So a host that such an answer names is asked alone,
 //! and counts as an owner only if it answers that. [`crate::witness`] does the same for a holder that it watches.

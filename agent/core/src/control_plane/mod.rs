@@ -164,7 +164,7 @@ impl ControlPlane {
         let addresses = first(true).into_iter().chain(first(false)).collect();
         let participant =
             Participant { macs: interface.link.macs.clone(), addresses, api_servers: self.api_servers.clone() };
-        let node = Node { participant, macs, gateways: interface.gateways };
+        let node = Node { participant, macs, gateways: interface.gateways, bare: false };
         let place = Place { index: interface.index, macs: interface.link.macs, up: interface.link.up, node };
         let before = self.place.as_ref();
         let same_node = before.is_some_and(|before| before.node == place.node);

@@ -104,7 +104,7 @@ fn the_first_interface_makes_the_node() {
     core.step(at(0), node(&[first.clone(), interface(8, false, &["198.51.100.1"])]));
     let addresses = vec!["192.0.2.1".parse().unwrap(), "fe80::1".parse().unwrap()];
     let participant = Participant { macs: vec![MAC], addresses, ..Participant::default() };
-    let expected = Node { participant, macs: vec![MAC], gateways: vec![GATEWAY] };
+    let expected = Node { participant, macs: vec![MAC], gateways: vec![GATEWAY], bare: false };
     assert_eq!(told(&steps), [ForElector::Node(expected), ForElector::Link { up: true }]);
     assert!(core.listens_for().contains(&GATEWAY));
 

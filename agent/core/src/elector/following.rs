@@ -7,6 +7,7 @@ use super::process::Process;
 use super::service::Asked;
 use super::{Elector, Role};
 use crate::action::{Action, Cause, Report};
+use crate::echo::State;
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::planted::planted;
@@ -85,6 +86,11 @@ impl Elector {
             return;
         }
         if !self.is_fit(cause) && !self.is_left_to_others_no_longer() {
+            return;
+        }
+        // Where nothing answers this node, nothing may hear it: others come first.
+        let unheard = looks && self.segment.echo.state(self.step.at.now) == State::Nobody && !self.peers().is_empty();
+        if unheard && !self.is_left_to_others_no_longer() {
             return;
         }
         if cause == Cause::Witness {

@@ -153,7 +153,7 @@ impl Elector {
         }
         self.segment.witness.heard_for_another(mac, form);
         self.step.again = true;
-        if form.is_answer() && !form.is_alone() && self.asks_who_is_named(address) {
+        if form.is_answer() && !form.is_alone() && self.asks_who_is_named() {
             self.segment.named.name(now, NO_INTERFACE, address, mac);
             return;
         }

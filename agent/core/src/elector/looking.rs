@@ -128,7 +128,7 @@ impl Elector {
     /// What [`Sender::Own`] amounts to on this interface.
     pub(super) fn own_sender(&self) -> Sender {
         let own = self.node.participant.addresses.iter().any(IpAddr::is_ipv4);
-        if own { Sender::Own } else { Sender::Unspecified }
+        if own && !self.node.bare { Sender::Own } else { Sender::Unspecified }
     }
 
     /// The addresses whose frames mean something here: the VIPs, the gateways, and the nodes that take part.
@@ -136,6 +136,12 @@ impl Elector {
     pub fn listens_for(&self) -> BTreeSet<IpAddr> {
         let known = self.node.gateways.iter().chain(self.vips.keys()).copied();
         known.chain(self.peers()).collect()
+    }
+
+    /// The VIPs that are asked for at this moment.
+    #[must_use]
+    pub fn asked(&self) -> &[IpAddr] {
+        self.segment.witness.addresses()
     }
 
     /// Whether an answer of a third party is waited for at this moment.
@@ -160,9 +166,11 @@ impl Elector {
     pub(super) fn probe_vips(&mut self) {
         let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
         let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
-        let senders = self.segment.echo.looks(self.step.at.now).senders();
+        // A third party that answers one of them shows that it passes to that host. It may not pass to all: switches that suppress ARP
+        // flood no probes from 0.0.0.0.
+        let senders = BTreeSet::from([Sender::Unspecified, self.own_sender()]);
         for address in addresses {
-            let senders = senders.clone().take(if address.is_ipv4() { 2 } else { 1 });
+            let senders = senders.iter().copied().take(if address.is_ipv4() { 2 } else { 1 });
             self.step.out.extend(senders.map(|sender| Action::Probe { address, to: None, sender }));
         }
     }

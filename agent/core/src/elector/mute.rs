@@ -68,10 +68,11 @@ impl Elector {
 
     fn give_back(&mut self) {
         let now = self.step.at.now;
-        self.is_heard();
         if self.peers().is_empty() || self.api.away.is_some() {
-            return;
+            // Nobody could be told now.
+            return self.took_by_silence();
         }
+        self.is_heard();
         self.report(Report::Mute);
         self.candidacy.misjudged_until = now + MISJUDGED;
         self.candidacy.hold_off = now + LEAVES;

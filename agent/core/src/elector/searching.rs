@@ -88,12 +88,10 @@ impl Elector {
         }
     }
 
-    /// Whether the answer to a broadcast is not believed: the host that it names would keep this node from carrying the VIP, and no valid
-    /// Lease says whose the VIP is, or it says this node's. (A candidate's witness asks such a host itself.)
-    pub(super) fn asks_who_is_named(&self, address: IpAddr) -> bool {
-        let holding = matches!(self.role, Role::Holding(_));
-        let is_searched = self.vips.get(&address).is_some_and(|vip| matches!(vip.search, Search::On(_)));
-        (matches!(self.role, Role::Unleased(_)) || holding && is_searched) && !planted!(BelievesBroadcasts)
+    /// Whether the answer to a broadcast is not believed, and the host that it names is asked alone: by all who carry VIPs, or hand them
+    /// over. (A candidate's witness asks such a host itself.)
+    pub(super) fn asks_who_is_named(&self) -> bool {
+        !matches!(self.role, Role::Following(_)) && !planted!(BelievesBroadcasts)
     }
 
     /// Asks the hosts that answers to broadcasts named.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::node_watch::Campaign;
-use super::output::Batch;
+use super::output::{Batch, Places};
 use super::{Assignment, Call};
 use super::{LeaseState, Report as OfLease};
 use crate::action::{Action as OfElector, Report, Why};
@@ -61,7 +61,7 @@ impl LeaseSlot {
         at: Moment,
         name: &str,
         assignment: Assignment,
-        begin: Option<(&Node, &[IpAddr])>,
+        begin: Option<(Node, &[IpAddr])>,
         batch: &mut Batch,
     ) {
         let before = std::mem::replace(&mut self.assignment, assignment);
@@ -69,10 +69,14 @@ impl LeaseSlot {
             return;
         }
         let Some((node, left_over)) = begin else { return };
+        let changed = self.node.as_ref() != Some(&node);
         self.node = Some(node.clone());
         if self.elector.is_none() {
             self.begin(at, name, left_over, batch);
             return;
+        }
+        if changed {
+            self.step(at, name, ForElector::Node(node), batch);
         }
         if self.leaving {
             // The elector restarts when it has handed over.
@@ -260,6 +264,22 @@ impl LeaseSlot {
     /// Whether that address is a third party's, which is asked beside a VIP.
     fn asks_beside(&self, address: IpAddr) -> bool {
         self.elector.as_ref().is_some_and(|elector| elector.asks_beside(address))
+    }
+
+    /// The interfaces of its VIPs.
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> + Clone {
+        self.assignment.vips.values().copied()
+    }
+
+    /// Whether the VIPs that its elector asks for, or all while it asks for none, have one on that interface.
+    pub(super) fn asks_on(&self, places: &Places, interface: u32) -> bool {
+        let asked = self.elector.as_ref().map(Elector::asked).unwrap_or_default();
+        let mut asked = asked.iter().filter_map(|address| places.of_vip(*address)).peekable();
+        if asked.peek().is_some() {
+            asked.any(|one| one == interface)
+        } else {
+            self.interfaces().any(|one| one == interface)
+        }
     }
 
     pub(super) fn waits_for_parties(&self) -> bool {

@@ -110,7 +110,7 @@ fn node(interfaces: &[Interface], macs: Vec<Mac>) -> Node {
         ..Participant::default()
     };
     let gateways = interfaces.iter().flat_map(|one| one.gateways.iter().copied()).collect();
-    Node { participant, macs, gateways }
+    Node { participant, macs, gateways, bare: false }
 }
 
 impl LeaseVips {
@@ -152,7 +152,10 @@ impl LeaseVips {
                 self.node = node(&interfaces, macs);
                 self.places.interfaces = interfaces;
                 self.watch.changed();
-                self.all(at, &ForElector::Node(self.node.clone()));
+                for (name, slot) in &mut self.slots {
+                    let node = self.places.seen_from(&self.node, slot.interfaces());
+                    slot.step(at, name, ForElector::Node(node), &mut self.batch);
+                }
             }
             Event::Heard { interface, address, mac, form } => {
                 // On another segment the address may be a host's by right.
@@ -161,9 +164,9 @@ impl LeaseVips {
                 }
                 let form = self.batch.judge(at.now, interface, address, form);
                 let is_gateway = self.places.interfaces.iter().any(|one| one.gateways.contains(&address));
-                let answering = self.watch.heard(at.now, address, mac, form, is_gateway);
+                let answering = self.watch.heard(at.now, interface, address, mac, form, is_gateway);
                 self.heard_again(at, answering);
-                self.heard(at, address, mac, form);
+                self.heard(at, interface, address, mac, form);
             }
             Event::LeftOver(vips) => {
                 let addresses = vips.into_iter().map(|vip| vip.address);
@@ -220,7 +223,9 @@ impl LeaseVips {
         }
     }
 
-    fn heard(&mut self, at: Moment, address: IpAddr, mac: Mac, form: Form) {
+    /// Of third parties, an elector is told only those on the interface of the VIPs that it asks for: whether one segment works says
+    /// nothing about another.
+    fn heard(&mut self, at: Moment, interface: u32, address: IpAddr, mac: Mac, form: Form) {
         let heard = ForElector::Heard { address, mac, form };
         if self.by_vip.contains_key(&address) {
             self.of_vip(at, address, heard);
@@ -228,7 +233,8 @@ impl LeaseVips {
         }
         let by_all = self.watch.is_passed_on(at.now, address, form);
         for (name, slot) in &mut self.slots {
-            if by_all || slot.waits_for_parties() {
+            let here = slot.asks_on(&self.places, interface);
+            if here && (by_all || slot.waits_for_parties()) {
                 slot.step(at, name, heard.clone(), &mut self.batch);
             }
         }
@@ -360,7 +366,8 @@ impl LeaseVips {
             let slot = self.slots.entry(name.clone()).or_insert_with(|| LeaseSlot::new(&self.rules));
             let found = left_over.as_deref().unwrap_or_default();
             let may_begin = !self.shutting_down;
-            slot.give(at, &name, assignment, may_begin.then_some((&self.node, found)), &mut self.batch);
+            let node = self.places.seen_from(&self.node, assignment.vips.values().copied());
+            slot.give(at, &name, assignment, may_begin.then_some((node, found)), &mut self.batch);
         }
         self.drop_left_overs(&left_over.unwrap_or_default());
     }

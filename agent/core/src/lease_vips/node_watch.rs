@@ -194,7 +194,15 @@ impl NodeWatch {
     }
 
     /// A host spoke for an address. Returns the nodes that were silent and are not: a node is there if any frame of it arrives.
-    pub(super) fn heard(&mut self, now: Time, address: IpAddr, mac: Mac, form: Form, is_gateway: bool) -> Vec<String> {
+    pub(super) fn heard(
+        &mut self,
+        now: Time,
+        interface: u32,
+        address: IpAddr,
+        mac: Mac,
+        form: Form,
+        is_gateway: bool,
+    ) -> Vec<String> {
         if form.is_answer() {
             for peer in self.peers.values_mut().filter(|peer| peer.address == address) {
                 (peer.heard, peer.mac) = (now, Some(mac));
@@ -205,7 +213,9 @@ impl NodeWatch {
         }
         let mut answering = Vec::new();
         for (name, watched) in &mut self.watched {
-            watched.witness.heard(now, address, mac, form);
+            if watched.peer.interface == interface {
+                watched.witness.heard(now, address, mac, form);
+            }
             watched.witness.heard_for_another(mac, form);
             let is_there = watched.is_heard_by(address, mac) && watched.witness.state().0 == 0;
             if is_there && watched.silent_since.take().is_some() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
+use crate::event::Node;
 use crate::evidence::{Broadcasts, Form, Sender};
 use crate::frames::{Frames, Purpose};
 use crate::rules::Rules;
@@ -54,6 +55,14 @@ impl Places {
         self.interfaces.iter().find(|one| one.index == interface).map_or(Sender::Own, |one| one.link.own_sender())
     }
 
+    /// The node as an elector of VIPs on these interfaces sees it: with the gateways there.
+    pub(super) fn seen_from(&self, node: &Node, indices: impl Iterator<Item = u32> + Clone) -> Node {
+        let here = || self.interfaces.iter().filter(|one| indices.clone().any(|index| index == one.index));
+        let gateways = here().flat_map(|one| one.gateways.iter().copied()).collect();
+        let bare = here().any(|one| !one.link.addresses.iter().any(IpAddr::is_ipv4));
+        Node { gateways, bare, ..node.clone() }
+    }
+
     fn vip(&self, address: IpAddr) -> Option<Vip> {
         let interface = self.of_vip(address).filter(|index| *index != NO_INTERFACE)?;
         Some(Vip { address, interface })
@@ -86,9 +95,9 @@ pub(super) struct Batch {
     /// The same, and they count for the limit of frames already.
     counted: Vec<witness::Probe>,
     others: Vec<Output>,
-    /// VIPs carried here that wait for a probe, each once: all get their turn.
+    /// VIPs carried here that wait for a probe, each once with each sender: all get their turn.
     asks: VecDeque<(IpAddr, Sender)>,
-    waiting: BTreeSet<IpAddr>,
+    waiting: BTreeSet<(IpAddr, Sender)>,
     next_round: Time,
     /// Other nodes that are asked whether they are there, while frames are limited: they wait until there is room.
     peers: VecDeque<witness::Probe>,
@@ -158,7 +167,7 @@ impl Batch {
 
     /// Queues a probe for a VIP that is carried here.
     pub(super) fn ask(&mut self, address: IpAddr, sender: Sender) {
-        if self.waiting.insert(address) {
+        if self.waiting.insert((address, sender)) {
             self.asks.push_back((address, sender));
         }
     }
@@ -208,7 +217,7 @@ impl Batch {
             self.next_round = now + round;
             let these = self.asks.len().min(most);
             for (address, sender) in self.asks.drain(..these) {
-                self.waiting.remove(&address);
+                self.waiting.remove(&(address, sender));
                 self.probes.push(witness::Probe { address, to: None, sender });
             }
         }

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::SessionVips;
+use super::hold::Hold;
 use super::record::Object;
 use super::segment::Family;
 use super::turns::{Asker, Turns};
@@ -37,6 +38,8 @@ const MANY: usize = 8;
 const THIRD: usize = 4;
 /// How many are among many nodes: all of them hear a broadcast.
 const THIRD_CROWDED: usize = 2;
+/// How many are asked alone beside a host that an answer to a broadcast named.
+const ASIDE: usize = 2;
 /// How many are under a limit of frames.
 const THIRD_LIMITED: usize = 2;
 
@@ -171,13 +174,29 @@ impl SessionVips {
         for address in these {
             if let Some(hold) = self.vips.get(address).and_then(|v| v.hold) {
                 let interface = hold.interface;
-                let looks = self.segment.looks(self.step.at.now, interface);
-                let limited = self.rules.frames_per_second.is_some();
-                let senders = looks.senders().take(if limited || address.is_ipv6() { 1 } else { 2 });
+                let senders = self.senders_of(&hold).into_iter().take(if address.is_ipv6() { 1 } else { 2 });
                 let address = *address;
                 self.batch.probes.extend(senders.map(|sender| Probe { interface, address, to: None, sender }));
             }
         }
+    }
+
+    /// With which senders another owner of a carried VIP is looked for: with both until one is known to pass, and where no session keeps
+    /// others away. (A third party that answers one of them shows that it passes to that host. It may not pass to all: switches that
+    /// suppress ARP flood no probes from 0.0.0.0.) Under a limit of frames, with one after the other.
+    fn senders_of(&self, hold: &Hold) -> BTreeSet<Sender> {
+        let now = self.step.at.now;
+        let looks = self.segment.looks(now, hold.interface);
+        let unsure = !hold.basis.is_by_session() || self.own.is_lapsed();
+        let both = [Sender::Unspecified, self.own_sender(hold.interface)];
+        if looks.works && !unsure {
+            return BTreeSet::from([looks.first]);
+        }
+        if self.rules.frames_per_second.is_none() {
+            return BTreeSet::from(both);
+        }
+        let round = now.as_nanos() / u64::try_from(self.round().as_nanos()).unwrap_or(u64::MAX).max(1);
+        BTreeSet::from([if round.is_multiple_of(2) { both[0] } else { both[1] }])
     }
 
     /// Asks for all VIPs at once: another node has one of them by now, and may have the others too.
@@ -321,15 +340,21 @@ impl SessionVips {
             return None;
         }
         // A frame may get lost: the host is asked as often as makes silence.
-        let parties = self.third_parties(index, Family::of(vip.address), None, THIRD, 0);
-        let party = parties.into_iter().find(|party| party.mac.is_some_and(|one| one != mac));
-        let Some(party) = party.filter(|_| self.take_turn(index, 2, Asker::Peers).is_ok()) else {
+        let turn = usize::try_from(tries).unwrap_or_default();
+        let mut parties = self.third_parties(index, Family::of(vip.address), None, THIRD, turn);
+        parties.retain(|party| party.mac.is_some_and(|one| one != mac));
+        // One of them may be gone: others are asked each time.
+        let first = turn.checked_rem(parties.len()).unwrap_or_default();
+        parties.rotate_left(first);
+        parties.truncate(if self.rules.frames_per_second.is_some() { 1 } else { ASIDE });
+        if parties.is_empty() || self.take_turn(index, 1 + parties.len(), Asker::Peers).is_err() {
             return Some(found);
-        };
+        }
         look.named = Some(Named::Asked(mac, if tries == 0 { now } else { since }, tries + 1));
         look.next = now + self.rules.probe_interval();
         let sender = self.own_sender(index);
-        for (address, to) in [(vip.address, Some(mac)), (party.address, party.mac)] {
+        let asked = parties.into_iter().map(|party| (party.address, party.mac));
+        for (address, to) in asked.chain([(vip.address, Some(mac))]) {
             self.batch.probes.push(Probe { interface: index, address, to, sender });
         }
         None

@@ -1,7 +1,7 @@
 //! Another host speaks for a VIP that is carried here. No defence rests on what is remembered: the API is asked first.
 //!
-//! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` either
-//! yields at once (the hold is provisional or lapsed; a host that only the answer to a broadcast names is asked alone first), takes the
+//! What happens on a foreign ARP frame: [`SessionVips::heard`] notes who spoke. If the VIP is carried, `heard_another` asks a host that
+//! only the answer to a broadcast named. Of any other frame, it either yields at once (the hold is provisional or lapsed), takes the
 //! frame for the successor's (during a hand-over), or opens a challenge: the session is renewed and the record read (a stranger's
 //! claim may wait: `strangers`). `advance_challenge` then defends, or yields when no answer came.
 
@@ -77,16 +77,16 @@ impl SessionVips {
 
     fn heard_another(&mut self, vip: &mut Vip, index: u32, mac: Mac, form: Form) {
         let now = self.step.at.now;
+        if form.is_answer() && !form.is_alone() && !planted!(BelievesBroadcasts) {
+            self.segment.named.name(now, index, vip.address, mac);
+            self.step.again = true;
+            return;
+        }
         let node = self.carrier_with(mac, vip).map(str::to_owned);
         let by_peer = node.is_some();
         let Some(hold) = &mut vip.hold else { return };
         if matches!(hold.basis, Basis::Provisional | Basis::LeftOver) || self.own.is_lapsed() {
             if planted!(KeepsVipBesideOther) {
-                return;
-            }
-            if form.is_answer() && !form.is_alone() && !planted!(BelievesBroadcasts) {
-                self.segment.named.name(now, index, vip.address, mac);
-                self.step.again = true;
                 return;
             }
             let lapsed = self.own.is_lapsed();

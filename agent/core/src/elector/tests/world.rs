@@ -183,6 +183,7 @@ impl World {
             },
             macs: vec![host.mac],
             gateways: vec![GATEWAY],
+            bare: false,
         };
         self.tell(n, Event::Node(node));
         self.tell(n, Event::Vips(vips.to_vec()));

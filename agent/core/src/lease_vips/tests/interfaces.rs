@@ -5,6 +5,7 @@ use crate::core::NO_INTERFACE;
 use crate::lease::{Declaration, Tenure};
 
 const ETH1: u32 = 3;
+const ETH1_GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 /// The address of a third party.
 const THIRD: u8 = 67;
 
@@ -59,12 +60,21 @@ fn watches(world: &mut World, seconds: u64) {
     }
 }
 
+/// The other interface, in a subnet of its own, with a gateway there.
+fn eth1() -> Interface {
+    let address = Ipv4Addr::new(198, 51, 100, 9).into();
+    let link = Link { subnets: vec![Subnet::of(address, 24)], ..interface(ETH1, address).link };
+    Interface { gateways: vec![ETH1_GATEWAY], link, ..interface(ETH1, address) }
+}
+
 fn standby() -> World {
     let mut world = World::new();
-    world.others = [100, 101, OTHERS, 66].map(|n| (vip(n), OTHER)).into();
+    world.others.insert(ETH1_GATEWAY, Mac([2, 0, 0, 0, 0, 0xfe]));
+    world.others.extend([100, 101, OTHERS, 66].map(|n| (vip(n), OTHER)));
     world.others.insert(vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]));
     renew(&mut world);
-    world.begin(&[(ALL, both())]);
+    world.tell(Event::Node { interfaces: vec![interface(2, vip(1)), eth1()], macs: vec![ME] });
+    world.assignments(&[(ALL, both())]);
     watches(&mut world, 10);
     world
 }
@@ -72,7 +82,23 @@ fn standby() -> World {
 /// Nobody is heard on the first interface, where the holder's own address is.
 fn first_is_deaf(world: &mut World, assignment: Assignment) {
     world.assignments(&[(ALL, assignment)]);
-    world.others.retain(|address, _| [vip(OTHERS), vip(THIRD)].contains(address));
+    world.others.retain(|address, _| [vip(OTHERS), ETH1_GATEWAY].contains(address));
+}
+
+/// The switch port of the second interface has lost the VLAN: the link is up, and nobody is heard there.
+#[test]
+fn who_is_heard_on_another_interface_shows_nothing_about_the_one_of_the_vips() {
+    let second = || Assignment { vips: [(vip(OTHERS), ETH1)].into(), ..assignment(&[]) };
+    let mut world = World::new();
+    world.others = [(vip(OTHERS), OTHER), (vip(THIRD), Mac([2, 0, 0, 0, 0, THIRD]))].into();
+    renew(&mut world);
+    let bare = Interface { gateways: vec![], ..eth1() };
+    world.tell(Event::Node { interfaces: vec![interface(2, vip(1)), bare], macs: vec![ME] });
+    world.assignments(&[(ALL, second())]);
+    watches(&mut world, 10);
+    world.others.remove(&vip(OTHERS));
+    watches(&mut world, 30);
+    assert_eq!(world.holder(ALL), "w2");
 }
 
 #[test]
