@@ -68,24 +68,14 @@ struct Window {
     opened: Time,
     /// The host that is asked; None: everybody.
     asked: Option<Mac>,
-    purpose: Purpose,
+    /// That host was named by an answer to a broadcast.
+    verifies: bool,
     sender: Sender,
     /// Third parties are asked one by one, and not by broadcast.
     alone: bool,
     answered: bool,
     /// What third parties were asked for, and what they answered.
     parties: Parties,
-}
-
-/// Why a window asks whom it asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// To hear the target.
-    Usual,
-    /// An answer to a broadcast named the host that is asked.
-    Verifies,
-    /// That one did not answer, and everybody is asked once more.
-    Again,
 }
 
 /// Third parties in a window.
@@ -386,8 +376,7 @@ impl Witness {
 
     /// That host is asked by the next windows: not before this one ends, for more answers to a broadcast may be on their way.
     fn name(&mut self, mac: Mac) {
-        let again = self.window.is_some_and(|window| window.purpose == Purpose::Again) && self.gone == Some(mac);
-        if self.named.is_some() || again {
+        if self.named.is_some() {
             return;
         }
         self.named = Some(mac);
@@ -519,7 +508,6 @@ impl Witness {
     }
 
     fn close(&mut self, window: Window, now: Time) -> bool {
-        let verifies = window.purpose == Purpose::Verifies;
         self.window = None;
         self.next = window.opened + self.interval;
         if window.answered {
@@ -532,7 +520,7 @@ impl Witness {
             self.forget(now);
             return false;
         }
-        if verifies && window.parties != Parties::Answered {
+        if window.verifies && window.parties != Parties::Answered {
             // Nothing shows that the host could have been heard: the answer that named it is believed.
             if let Some(mac) = window.asked {
                 self.is_there(now, mac);
@@ -560,9 +548,9 @@ impl Witness {
         }
         if matches!(window.parties, Parties::NotAsked | Parties::Answered) || planted!(DeafWitness) {
             self.misses += 1;
-            if verifies && self.misses < self.needed {
+            if window.verifies && self.misses < self.needed {
                 self.named = window.asked;
-            } else if verifies && self.gone != window.asked {
+            } else if window.verifies && self.gone != window.asked {
                 self.gone = window.asked;
                 self.misses = self.needed.saturating_sub(1);
                 self.again = true;
@@ -630,12 +618,9 @@ impl Witness {
         let (asked, sender) = self.asks();
         let parties = if self.asks_parties() { Parties::Silent } else { Parties::NotAsked };
         let alone = self.asks_parties_alone();
-        let purpose = match (self.named.take(), std::mem::take(&mut self.again)) {
-            (Some(_), _) => Purpose::Verifies,
-            (None, true) => Purpose::Again,
-            (None, false) => Purpose::Usual,
-        };
-        self.window = Some(Window { opened: now, asked, purpose, sender, alone, answered: false, parties });
+        self.again = false;
+        let verifies = self.named.take().is_some();
+        self.window = Some(Window { opened: now, asked, verifies, sender, alone, answered: false, parties });
     }
 }
 

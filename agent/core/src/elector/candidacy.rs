@@ -29,13 +29,16 @@ pub(super) struct Candidacy {
     pub(super) reported_moved: Option<Declaration>,
     /// The recent moves of the VIPs.
     pub(super) moves: Moves,
+    /// The holder that the Lease named last, as far as this node has seen; empty: none yet.
     last_holder: String,
+    /// The holder before that one.
+    before_last: String,
 }
 
 impl Candidacy {
-    /// The holder that the Lease named last, as far as this node has seen; empty: none yet.
-    pub(super) fn last_holder(&self) -> &str {
-        &self.last_holder
+    /// The last two holders: the first of them may not have removed the VIPs yet.
+    pub(super) fn last_holders(&self) -> [&str; 2] {
+        [&self.last_holder, &self.before_last]
     }
 
     /// Notes the holder that the Lease names. Returns the last one, if there was one and the Lease names another now.
@@ -47,6 +50,7 @@ impl Candidacy {
         if last.is_empty() {
             return None;
         }
+        self.before_last.clone_from(&last);
         self.moves.record(now);
         Some(last)
     }

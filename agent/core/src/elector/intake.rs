@@ -110,7 +110,10 @@ impl Elector {
     fn was_shown(&mut self) {
         self.step.again = true;
         self.recall.saw(self.lease.view(), &self.rules.node);
-        let holder = self.lease.holder().to_owned();
+        // A node that comes while the Lease is handed over has never seen who hands it over.
+        let from = self.lease.view().and_then(LeaseView::handover).map(|handover| handover.from.clone());
+        let holder =
+            Some(self.lease.holder().to_owned()).filter(|holder| !holder.is_empty()).or(from).unwrap_or_default();
         if let Some(last) = self.candidacy.saw_holder(self.step.at.now, &holder) {
             // What was misjudged was the last holder's silence.
             self.candidacy.misjudged_until = Time::default();

@@ -165,8 +165,9 @@ impl Elector {
         }
         let from = view.handover().map(|handover| handover.from.as_str());
         let last = declared.map(|declared| declared.holder.as_str());
-        let names = [Some(view.record.holder.as_str()), from, last, Some(self.candidacy.last_holder())];
-        view.participant_with(mac).filter(|name| names.contains(&Some(name)))
+        let names = [Some(view.record.holder.as_str()), from, last];
+        let before = self.candidacy.last_holders();
+        view.participant_with(mac).filter(|name| names.contains(&Some(name)) || before.contains(name))
     }
 
     /// Whether an answer from there means that a holder which the Lease names still has the VIP. Of an address that the node has for

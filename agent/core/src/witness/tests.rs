@@ -212,7 +212,11 @@ fn who_answers_a_broadcast_for_a_dead_host_does_not_hide_its_silence() {
         }
         since = since.or_else(|| witness.is_silent().then_some(t));
     }
-    assert_eq!(since, Some(1_700), "after as many probes of the host that was named, and one more of everybody");
+    assert_eq!(
+        since,
+        Some(1_800),
+        "after as many probes of the host that was named, one more of everybody, and one of who is named then"
+    );
 }
 
 #[test]

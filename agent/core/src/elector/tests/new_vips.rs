@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::world::{Api, STRANGER, VIP, World, ms};
 use crate::action::{Cause, Report};
+use crate::elector::Elector;
 use crate::event::Event;
 use crate::rules::Rules;
 
@@ -99,6 +100,28 @@ fn a_vip_that_the_last_holder_did_not_have_is_looked_for_after_a_hand_over() {
     assert!(stays_away(&mut world, 10));
     assert_eq!(world.reported(other, |r| *r == Report::Took(Cause::Handover)), 1);
     assert_eq!((world.owners(), world.reported(other, is_foreign)), (vec![other], 1));
+    assert!(world.time_with(since, |n| n == 0).is_zero());
+}
+
+/// The last holder goes on answering until it hears its successor.
+#[test]
+fn a_node_that_comes_while_the_lease_is_handed_over_carries_the_vips_at_once() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let other = 1 - holder;
+    let since = world.now;
+    world.hosts[other].running = false;
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(20));
+    assert_eq!((world.holder(), world.owners()), ("", vec![holder]), "it waits for a successor");
+    let rules = Rules { node: world.hosts[other].name.clone(), ..Rules::default() };
+    world.hosts[other].elector = Elector::new(rules);
+    world.hosts[other].running = true;
+    world.start(other, &[VIP]);
+    let view = world.lease.clone();
+    world.tell(other, Event::Seen(view));
+    world.run(ms(2_000));
+    assert_eq!(world.owners(), [other]);
+    assert_eq!(world.reported(other, |report| matches!(report, Report::ForeignOwner { .. })), 0);
     assert!(world.time_with(since, |n| n == 0).is_zero());
 }
 

@@ -28,8 +28,14 @@ impl World<'_, Elector> {
         if let Some(single) = self.checks.outage.single
             && able <= single.at
             && since >= single.at
+            && self.is_mute_and_renews(single, host)
+        {
+            // Whatever lets somebody take it is something that happens.
+            (self.checks.outage.single, self.checks.outage.last) = (None, self.now);
+        } else if let Some(single) = self.checks.outage.single
+            && able <= single.at
+            && since >= single.at
             && self.now - since > self.bound_of(single, since)
-            && !self.is_mute_and_renews(single, host)
         {
             let text = format!(
                 "VIP {vip} has not answered for {} ms; all that happened is fault {}; {} could serve it; the bound is {} ms",
