@@ -14,10 +14,24 @@ use mooring_sim::fault::{Fault, How, Planned};
 use mooring_sim::network::{Mute, Network};
 use mooring_sim::plan::Plan;
 use mooring_sim::record::Record;
+use mooring_sim::run::run;
 use mooring_sim::session_vips::{self, SessionVips};
 use mooring_sim::settings;
 use mooring_sim::subject::Subject;
 use mooring_sim::world::World;
+
+/// Seeds that showed a defect of the core, or of the simulator, on such networks.
+const KEPT: &[u64] = &[
+    402, 724, 1254, 2101, 2629, 2828, 3338, 20_000_423, 20_000_759, 20_001_373, 20_001_832, 20_002_067, 20_002_666,
+    20_003_205, 20_003_528, 20_004_337, 20_004_573, 20_005_092, 20_005_180, 20_202_213, 20_305_149, 20_400_876,
+    20_401_836, 20_403_198,
+];
+/// The same, of sessions.
+const KEPT_OF_SESSIONS: &[u64] = &[
+    20_000_212, 20_000_330, 20_000_765, 20_001_008, 20_001_272, 20_001_691, 20_300_263, 20_300_585, 20_300_851,
+    20_301_211, 20_301_905, 20_302_540, 20_302_701, 20_303_913, 20_400_033, 20_400_401, 20_401_284, 20_401_455,
+    20_402_036,
+];
 
 /// A gateway and kernels that ask for something every second.
 const TALK: Network = Network { talk: Some(SECOND), filters: false, proxy: None, isolated: false };
@@ -309,4 +323,16 @@ fn nobody_serves_where_a_mute_node_has_its_vips() {
             );
         }
     }
+}
+
+#[test]
+fn kept_seeds_find_nothing_any_more() {
+    fn each<S: Subject>(seeds: &[u64]) {
+        for seed in seeds {
+            let outcome = run(&Plan::<S>::on_networks(*seed, None));
+            assert_eq!(outcome.violation, None, "seed {seed}");
+        }
+    }
+    each::<Elector>(KEPT);
+    each::<SessionVips>(KEPT_OF_SESSIONS);
 }

@@ -1,5 +1,8 @@
 //! Windows that are answered and windows that are not.
 
+#[cfg(feature = "planted")]
+mod guards;
+
 use super::*;
 
 const VIP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 100));

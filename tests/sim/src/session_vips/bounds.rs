@@ -63,6 +63,7 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
         + nanos(rules.blind_after() + rules.provisional_spread * 3 + AWAY + MARGIN)
         + turns
         + 2 * retry
+        + odd
         + 3 * SECOND;
     let calls = 10 * SECOND / retry * 8 + 40 + most * 3;
     let bounds = Bounds {

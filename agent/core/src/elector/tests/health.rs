@@ -72,7 +72,7 @@ fn a_node_without_an_api_server_leaves_the_vip_to_one_that_has_one() {
 }
 
 #[test]
-fn a_holder_hands_over_though_api_servers_are_on_another_interface() {
+pub(super) fn a_holder_hands_over_though_api_servers_are_on_another_interface() {
     let (mut world, holder) = World::settled_with(3, &Rules::default(), elsewhere);
     let since = world.now;
     world.set_health(holder, false);

@@ -3,6 +3,8 @@
 mod challenge;
 mod defects;
 mod election;
+#[cfg(feature = "planted")]
+mod guards;
 mod handover;
 mod health;
 mod kernel;

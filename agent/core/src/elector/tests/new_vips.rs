@@ -49,7 +49,7 @@ fn a_vip_that_comes_while_the_lease_is_held_is_looked_for_first() {
 }
 
 #[test]
-fn a_new_vip_that_only_the_network_answers_for_is_carried() {
+pub(super) fn a_new_vip_that_only_the_network_answers_for_is_carried() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     world.suppressed = vec![(NEW, STRANGER)];
     tell_all(&mut world, &[VIP, NEW]);

@@ -151,3 +151,19 @@ fn another_holder_is_judged_by_its_own_silence() {
     world.run(ms(1_500));
     assert!(world.owners().contains(&candidate), "{:?}", world.owners());
 }
+
+/// Its frames get lost from the moment on at which it takes the VIPs of a node that has crashed.
+#[test]
+pub(super) fn a_node_that_falls_mute_as_it_takes_gives_the_lease_back() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.crash(holder);
+    while world.owners().is_empty() {
+        world.run(ms(10));
+    }
+    let taker = world.owners()[0];
+    world.gateway = false;
+    world.hosts[taker].unheard_by = (0..3).collect();
+    world.run(ms(20_000));
+    assert_eq!(world.reported(taker, |report| *report == Report::Mute), 1);
+    assert!(!world.owners().contains(&taker) && !world.owners().is_empty());
+}

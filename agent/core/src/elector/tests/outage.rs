@@ -58,7 +58,7 @@ fn a_vip_that_its_fence_ended_was_not_removed_by_others() {
 
 /// ARP suppression (EVPN, NSX, OVN) answers for the holder that crashed, and for everybody else.
 #[test]
-fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
     let (mut world, holder) = World::settled(3, &Rules::default());
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));

@@ -1,11 +1,15 @@
 //! Each rule of member objects, of nodes that were cut off, and of records that somebody removes in a hand-over has a test that fails
 //! without it. Drawn runs of the simulator find few of these bugs: versions and compare-and-swap stand behind most of these rules.
 
-use super::{handover, members, strangers, telling};
+use super::{handover, members, outage, strangers, telling};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 15] = [
+const GUARDS: [(Bug, fn()); 16] = [
+    (
+        Bug::BelievesBroadcasts,
+        outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
+    ),
     (Bug::DefendsWhenCutOff, strangers::a_node_that_was_cut_off_yields_to_a_host_that_it_does_not_know),
     (Bug::DefendsWhenCutOff, strangers::who_has_yielded_to_a_node_without_the_api_yields_to_strangers_too),
     (Bug::TellsUnlisted, members::who_knows_less_than_the_member_object_lists_before_it_writes),

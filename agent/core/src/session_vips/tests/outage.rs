@@ -46,7 +46,7 @@ fn a_crash_without_an_api_is_made_up_for() {
 
 /// ARP suppression (EVPN, NSX, OVN) answers for the node that crashed.
 #[test]
-fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
     let world = &mut World::settled(4, 40, &Rules::default());
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));

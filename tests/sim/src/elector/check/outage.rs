@@ -79,7 +79,9 @@ impl World<'_, Elector> {
 
     /// Excused: the holder's frames do not leave, it renews its Lease, and the VIP has moved too often for anybody to take it early.
     fn is_mute_and_renews(&self, single: Single, host: usize) -> bool {
-        matches!(self.plan.faults[single.fault].fault, Fault::Mute(..)) && self.renews_elsewhere(host)
+        matches!(self.plan.faults[single.fault].fault, Fault::Mute(..))
+            && self.renews_elsewhere(host)
+            && !self.is_robbed_by_a_mute()
     }
 
     /// A node that comes back with the VIP, and learns that it is another's by now, may have been believed by the client, whose
@@ -115,7 +117,7 @@ impl World<'_, Elector> {
     }
 
     /// The holder took the Lease because it heard nobody, and nobody hears it, since before that. It must notice.
-    fn is_robbed_by_a_mute(&self) -> bool {
+    pub(super) fn is_robbed_by_a_mute(&self) -> bool {
         let holder = self.names.iter().position(|name| *name == self.api.store.holder());
         let agent = |host: usize| self.hosts[host].agent.as_ref();
         holder.is_some_and(|host| {

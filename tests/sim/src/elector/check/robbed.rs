@@ -57,6 +57,8 @@ impl World<'_, Elector> {
     pub fn check_robbed(&mut self, host: usize, report: &Report) {
         let robbed = match report {
             Report::Took(Cause::Witness) => self.hosts[host].agent.as_ref().and_then(|agent| agent.own.robs),
+            // One that has the Lease by now reports the same.
+            Report::Took(Cause::Provisional) if self.api.store.holder() == self.names[host] => None,
             Report::Took(Cause::Provisional) if !self.plan.settings.network.isolated => {
                 (0..self.hosts.len()).find_map(|other| Some((other, self.answered_by(host, other)?)))
             }

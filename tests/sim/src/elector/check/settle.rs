@@ -36,8 +36,9 @@ impl World<'_, Elector> {
             return self.violated(Rule::Settle, text);
         }
         // Excused: a host that fell mute after its take, when the VIP has moved too often for an early take, or when it was not heard before.
-        let mute =
-            self.segment.mutes.is_all(one, 0) && (0..self.hosts.len()).all(|n| n == one || self.renews_elsewhere(n));
+        let mute = !self.is_robbed_by_a_mute()
+            && self.segment.mutes.is_all(one, 0)
+            && (0..self.hosts.len()).all(|n| n == one || self.renews_elsewhere(n));
         if let Some(vip) = self.checks.client.entries.iter().position(|e| e.silent.is_some()).filter(|_| !mute) {
             let text = format!("long after the last fault, the client has no answer from VIP {vip}");
             return self.violated(Rule::Settle, text);

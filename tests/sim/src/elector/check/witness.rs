@@ -55,6 +55,9 @@ impl World<'_, Elector> {
         if self.hosts[host].slept > agent.own.third {
             return;
         }
+        // A take that waited for the API rests on a silence of before, and where switches answer for others nobody need answer since.
+        let waited = self.plan.settings.network.proxy.is_some();
+        let late = if waited { nanos(rules.lease_duration) } else { 0 };
         let wrong = match report {
             Report::Abandoned { holder } => {
                 let station = self.names.iter().position(|name| name == holder);
@@ -69,7 +72,7 @@ impl World<'_, Elector> {
                     Some(format!("takes early from {holder}, where kube-vip has renewed the Lease"))
                 } else if heard < self.tenure_seen_by(host) {
                     Some(format!("takes early from {holder}, which has not answered it in this tenure"))
-                } else if ago(agent.own.third) > silence + window + 1_050 * MS {
+                } else if ago(agent.own.third) > silence + window + 1_050 * MS + late {
                     Some(format!("takes from {holder}, and heard nobody for {} ms", ago(agent.own.third) / MS))
                 } else {
                     None
