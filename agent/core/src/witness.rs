@@ -461,7 +461,9 @@ impl Witness {
     #[must_use]
     pub fn is_silent(&self) -> bool {
         let entitled = planted!(NeverHeard) || self.in_tenure || matches!(self.target, Target::Anybody);
-        entitled && self.is_free()
+        // A host that did not answer is named once more: it may be back, and is asked first.
+        let undecided = self.named.is_some() || self.window.is_some_and(|window| window.verifies);
+        entitled && self.is_free() && !undecided
     }
 
     /// As [`Witness::is_silent`], whether or not the holder has ever answered: enough to carry the VIP while the API

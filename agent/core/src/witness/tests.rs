@@ -206,14 +206,15 @@ fn who_answers_a_broadcast_for_a_dead_host_does_not_hide_its_silence() {
     run(&mut witness, 0, 1_000, true, true);
     let mut since = None;
     for t in (1_000..2_000).step_by(100) {
-        for probe in witness.tick(ms(t)).0 {
+        let probes = witness.tick(ms(t)).0;
+        since = since.or_else(|| witness.is_silent().then_some(t));
+        for probe in probes {
             match (probe.address, probe.to) {
                 (VIP, None) => witness.heard(ms(t), VIP, HOLDER, Form::Answer(probe.sender)),
                 (GATEWAY, _) => witness.heard(ms(t), GATEWAY, ROUTER, Form::Answer(probe.sender)),
                 _ => {}
             }
         }
-        since = since.or_else(|| witness.is_silent().then_some(t));
     }
     assert_eq!(
         since,

@@ -62,9 +62,9 @@ impl World<'_, Elector> {
             Report::Abandoned { holder } => {
                 let station = self.names.iter().position(|name| name == holder);
                 let heard = station.map_or(0, |station| agent.own.heard_from[station]);
-                // Excused: of a host most of whose frames get lost, an answer to a broadcast alone shows nothing (a network may answer for a
+                // Excused: of a host many of whose frames get lost, an answer to a broadcast alone shows nothing (a network may answer for a
                 // host that is gone).
-                let lost = |from, to| self.segment.way(0, from, to).lost >= 500;
+                let lost = |from, to| self.segment.way(0, from, to).lost >= 100;
                 let lossy = station.is_some_and(|station| lost(station, host) || lost(host, station));
                 if ago(agent.own.heard) + 2 * MS < silence && !lossy {
                     Some(format!("takes from {holder}, and an answer reached it {} ms ago", ago(agent.own.heard) / MS))
