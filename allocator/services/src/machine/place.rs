@@ -249,15 +249,13 @@ impl Machine {
     /// plane's.
     fn had_before_us(&self, service: &Service, ip: IpAddr) -> bool {
         let of_control_plane = matches!(self.seen.reserved.get(&ip), Some(Reserved::ControlPlane));
-        // While its pool is being made, another address of the Service may be refused.
-        let kept = || self.takeover.kept.get(&ip).is_some_and(|keys| keys.contains(&service.key));
         let verdict =
             self.services.get(&service.key).and_then(|slot| slot.verdict.as_ref()).map(|(verdict, _)| verdict);
         let refused = || {
             let said = verdict.or(service.condition.as_ref()).filter(|condition| !condition.ready);
             said.is_some_and(|condition| crate::reason::is_not_for_services(&condition.reason))
         };
-        shows(service, ip) && !of_control_plane && (kept() || !refused())
+        shows(service, ip) && !of_control_plane && !refused()
     }
 
     /// Finds a particular address.
