@@ -201,6 +201,41 @@ struct ServiceSpec {
 struct ServiceStatus {
     #[serde(deserialize_with = "or_default")]
     load_balancer: LoadBalancer,
+    #[serde(rename = "conditions", deserialize_with = "answer")]
+    answer: Answer,
+}
+
+/// What an allocator says, in the condition [`services::CONDITION`], of the address that the Service asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Answer {
+    /// Nothing, nothing yet, or that the Service has its addresses.
+    #[default]
+    None,
+    /// The Service does not get it as things are.
+    NotGiven,
+    /// The address is none for this Service.
+    Refused,
+}
+
+/// A condition of a Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: String,
+    status: String,
+    reason: String,
+}
+
+/// Reads the allocator's answer among the conditions.
+fn answer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Answer, D::Error> {
+    let all: Vec<Condition> = or_default(deserializer)?;
+    let condition = all.into_iter().find(|one| one.r#type == services::CONDITION && one.status == "False");
+    Ok(match condition.as_ref().map(|condition| condition.reason.as_str()) {
+        None => Answer::None,
+        Some(reason) if services::PASSING.contains(&reason) => Answer::None,
+        Some(reason) if services::REFUSING.contains(&reason) => Answer::Refused,
+        Some(_) => Answer::NotGiven,
+    })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -254,20 +289,32 @@ impl Service {
 
 impl Service {
     /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
-    /// `spec.loadBalancerIP` wins in its family. While an allocator moves it to another address, both count. A Service that
-    /// kube-vip is to ignore has none. Invalid addresses are left out.
+    /// `spec.loadBalancerIP` wins in its family. A Service that kube-vip is to ignore has none. Invalid addresses are left out.
+    ///
+    /// Where an allocator answers for the Service, the answer counts, and not the request: the addresses that the allocator has given, or
+    /// moves the Service to. What it refuses does not count. What it does not give counts only if the status shows it: it carries
+    /// traffic, as that of a Service which had its address before the allocator came.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
         if !self.is_served() || self.is_ignored() {
             return BTreeSet::new();
         }
-        let notes = &self.metadata.annotations;
+        let given: BTreeSet<IpAddr> = self.addresses().map(|(_, address)| address).collect();
+        let mut all = if given.is_empty() { self.wanted() } else { self.asked() };
+        let shown: BTreeSet<IpAddr> = self.shown().collect();
+        match self.status.answer {
+            Answer::None if given.is_empty() => {}
+            Answer::NotGiven => all.retain(|address| shown.contains(address)),
+            Answer::None | Answer::Refused => all.clear(),
+        }
+        all.extend(given);
+        all
+    }
+
+    /// The addresses that it wants, as kube-vip reads them, whatever an allocator says.
+    fn wanted(&self) -> BTreeSet<IpAddr> {
         let mut all = self.asked();
-        if notes.ip_addresses.is_some() {
-            // The allocator knows better than the status.
-            let record = mooring_names::record::read(notes.ip_addresses.as_deref());
-            all.extend(record.map(|line| line.address).filter(|_| !self.has_annotation()));
-        } else if !self.has_annotation() {
+        if !self.has_annotation() {
             let asked: Vec<IpAddr> = all.iter().copied().collect();
             let told = self.told();
             // Beside the field, what agents have put into the status is from an earlier request.
@@ -276,7 +323,6 @@ impl Service {
             };
             all.extend(self.shown().filter(is_usable).filter(counts));
         }
-        all.extend(mooring_names::record::read(notes.moving_addresses.as_deref()).map(|line| line.address));
         all
     }
 
@@ -540,6 +586,47 @@ mod tests {
         let modes =
             r#"{"ip":"10.0.0.7","ipMode":"Proxy"},{"ip":"10.0.0.8","ipMode":"VIP"},{"ip":"fd00::8","ipMode":null}"#;
         assert_eq!(stated("", "", modes), ["10.0.0.8", "fd00::8"], "the address of a proxy is its host's");
+    }
+
+    #[test]
+    fn where_an_allocator_answers_its_answer_counts() {
+        let stated = |record: &str, condition: &str, ips: &str| -> Vec<String> {
+            let text = format!(
+                r#"{{"metadata":{{"name":"web","namespace":"shop","annotations":{{{record}"kube-vip.io/loadbalancerIPs":"10.0.0.7"}}}},
+                "spec":{{"type":"LoadBalancer"}},"status":{{"loadBalancer":{{"ingress":[{ips}]}},"conditions":{condition}}}}}"#
+            );
+            let service: Service = serde_json::from_str(&text).unwrap();
+            service.stated().iter().map(ToString::to_string).collect()
+        };
+        let says = |status: &str, reason: &str| {
+            format!(
+                r#"[{{"type":"x/y","status":"False","reason":"AddressTaken"}},
+                {{"type":"mooring.dev/AddressReady","status":"{status}","reason":"{reason}","message":"m"}}]"#
+            )
+        };
+        let (before, record) = (r#"{"ip":"10.0.0.7"}"#, r#""mooring.dev/ip-addresses":"shop/a=10.0.0.5","#);
+        let moving = format!(r#"{record}"mooring.dev/moving-ip-addresses":"shop/b=10.0.0.7","#);
+        // Nobody answers, or not yet.
+        for condition in ["null", "[]", &says("True", "Advertised"), &says("False", "Allocating")] {
+            assert_eq!(stated("", condition, ""), ["10.0.0.7"], "{condition}");
+            assert_eq!(stated(record, condition, ""), ["10.0.0.5"], "{condition}");
+            assert_eq!(stated(&moving, condition, ""), ["10.0.0.5", "10.0.0.7"], "{condition}");
+        }
+        for reason in services::REFUSING {
+            let refused = says("False", reason);
+            for ips in ["", before] {
+                assert!(stated("", &refused, ips).is_empty(), "{reason}");
+                assert_eq!(stated(record, &refused, ips), ["10.0.0.5"], "{reason}");
+            }
+        }
+        // What carries traffic stays, although there is no pool for it, or the request is wrong.
+        for reason in ["NoPool", "InvalidRequest", "PoolNotUsable", "Unheard"] {
+            let not_given = says("False", reason);
+            assert!(stated("", &not_given, "").is_empty(), "{reason}");
+            assert_eq!(stated("", &not_given, before), ["10.0.0.7"], "{reason}");
+            assert_eq!(stated(record, &not_given, ""), ["10.0.0.5"], "{reason}");
+            assert_eq!(stated(record, &not_given, before), ["10.0.0.5", "10.0.0.7"], "{reason}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Addresses that Services state themselves, as kube-vip reads them. They count for VIPs without an `IPAddress`,
-//! because Mooring then places VIPs as kube-vip does, and kube-vip's cloud provider still hands out the addresses.
+//! because Mooring then places VIPs as kube-vip does, and kube-vip's cloud provider still hands out the addresses. Where an allocator
+//! answers for a Service, what it says counts ([`Service::stated`]): it may have refused the address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

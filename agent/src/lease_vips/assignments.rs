@@ -36,7 +36,7 @@ pub(super) struct ThisNode<'a> {
 
 /// Any node may take the shared Lease, as with kube-vip; a VIP that the holder cannot have is then on no node. A
 /// Service's own Lease is for nodes that can have all its VIPs: with a ready endpoint of the Services, where
-/// `externalTrafficPolicy` is `Local`.
+/// `externalTrafficPolicy` is `Local`. A drained node is for a Lease that no other node is for.
 ///
 /// Where the first interface does not exist, it matters whether it did: another node has it, if this one has lost it, and should get the
 /// Lease. If it was never there, it may be on no node: only the VIPs that belong there are left out.
@@ -49,12 +49,19 @@ pub(super) fn assignments(
     let ThisNode { name: node, interfaces, had_first, drained, reserved } = node;
     let links: Vec<Link> = interfaces.iter().map(|one| one.link.clone()).collect();
     let mut assignments = BTreeMap::<String, Assignment>::new();
+    // The other nodes that can have all VIPs of a Lease; none: any.
+    let mut others = BTreeMap::<String, BTreeSet<&str>>::new();
     let shared = shared(leases);
     for demand in catalog.demands().filter(|demand| !reserved.contains(&demand.address)) {
         let name = lease_of(leases, catalog, demand.address);
         let (own, is_carrying) = (name != shared, core.is_carrying(&name));
+        if let Some(local) = demand.local.as_deref().filter(|_| own) {
+            let has = |other: &&str| *other != node && local.contains(*other);
+            let able = others.remove(&name).unwrap_or_else(|| local.iter().map(String::as_str).collect());
+            others.insert(name.clone(), able.into_iter().filter(has).collect());
+        }
         let assignment =
-            assignments.entry(name).or_insert_with(|| Assignment { campaigns: !drained, ..Assignment::default() });
+            assignments.entry(name).or_insert_with(|| Assignment { campaigns: true, ..Assignment::default() });
         let link = demand.link_of(&links);
         let index = link.and_then(|link| interfaces.iter().find(|one| one.link.name == link.name)).map(|one| one.index);
         let index = index.filter(|index| had_first || *index != NO_INTERFACE);
@@ -71,7 +78,8 @@ pub(super) fn assignments(
             assignment.campaigns &= index.is_some() && allowed && has_endpoint(demand, node, is_carrying);
         }
     }
-    for assignment in assignments.values_mut() {
+    for (name, assignment) in &mut assignments {
+        assignment.campaigns &= !drained || others.get(name).is_some_and(BTreeSet::is_empty);
         // A link that is down may be down on all nodes: the other VIPs of the Lease go on. An interface that this node has lost is its
         // trouble alone.
         assignment.up &= assignment.vips.values().all(|index| *index != NO_INTERFACE);
@@ -91,8 +99,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::objects::{Node, Service};
-    use crate::catalog::{Change, Classes, Seen};
+    use crate::api::objects::{Node, Service, Slice};
+    use crate::catalog::{Change, Classes, Dealt, Seen};
     use crate::core::placement::Interface as Where;
     use crate::core::rules::Rules;
 
@@ -166,8 +174,62 @@ mod tests {
             of(true, true).values().all(|assignment| !assignment.campaigns && !assignment.vips.is_empty()),
             "it serves until then"
         );
+        assert!(of(false, true).values().all(|assignment| !assignment.campaigns), "any node may have the shared Lease");
         let places = of(false, false)["kube-system/plndr-svcs-lock"].vips.values().copied().collect::<Vec<_>>();
         assert_eq!(places, [2; 4]);
+    }
+
+    #[test]
+    fn a_drained_node_takes_part_where_no_other_node_could() {
+        let local = |name: &str, ip: &str, more: &Value| {
+            let mut one = serde_json::to_value(json!({
+                "metadata": {"namespace": "shop", "name": name, "annotations": {"kube-vip.io/loadbalancerIPs": ip}},
+                "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+            }))
+            .unwrap();
+            if let (Some(all), Some(more)) = (one["metadata"]["annotations"].as_object_mut(), more.as_object()) {
+                all.extend(more.clone());
+            }
+            serde_json::from_value::<Service>(one).unwrap()
+        };
+        let shared_by = json!({"kube-vip.io/leaseName": "both"});
+        let all = vec![
+            local("alone", "10.0.0.1", &json!({})),
+            local("two", "10.0.0.2", &json!({})),
+            local("elsewhere", "10.0.0.3", &json!({})),
+            local("x", "10.0.0.4", &shared_by),
+            local("y", "10.0.0.5", &shared_by),
+            service("anywhere", "10.0.0.6", &json!({})),
+        ];
+        let on = |name: &str, nodes: &[&str]| -> Slice {
+            let endpoints: Vec<Value> = nodes.iter().map(|node| json!({"nodeName": node})).collect();
+            serde_json::from_value(json!({
+                "metadata": {"namespace": "shop", "name": name, "labels": {"kubernetes.io/service-name": name}},
+                "endpoints": endpoints,
+            }))
+            .unwrap()
+        };
+        let mut catalog = catalog(all);
+        let endpoints = [
+            on("alone", &["w1"]),
+            on("two", &["w1", "w2"]),
+            on("elsewhere", &["w2"]),
+            // Each has another second node: only this one can have the Lease of both.
+            on("x", &["w1", "w2"]),
+            on("y", &["w1", "w3"]),
+        ];
+        let of = Dealt::to_one(catalog.local_services());
+        catalog.take(Seen::Slices(of, Change::All(endpoints.to_vec())));
+        let (lease_vips, eth0, none) =
+            (LeaseVips::new(Rules::default()), [interface(2, "eth0", true)], BTreeSet::new());
+        let campaigns = |drained| {
+            let all = assignments(&leases(true), &catalog, &lease_vips, this(&eth0, true, drained, &none));
+            let all = all.into_iter().filter(|(_, assignment)| assignment.campaigns);
+            all.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let undrained = ["shop/both", "shop/kubevip-alone", "shop/kubevip-anywhere", "shop/kubevip-two"];
+        assert_eq!(campaigns(false), undrained);
+        assert_eq!(campaigns(true), ["shop/both", "shop/kubevip-alone"]);
     }
 
     #[test]

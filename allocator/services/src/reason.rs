@@ -101,8 +101,42 @@ pub fn passes(reason: &str) -> bool {
     [Reason::Allocating, Reason::WaitingForNode].iter().any(|passing| passing.name() == reason)
 }
 
+/// Whether a reason, as written to the object, says that the address is in no pool of the Service, or is reserved. An address that a
+/// Service had before it asked Mooring is never refused so, unless it is the control plane's.
+#[must_use]
+pub fn is_not_for_services(reason: &str) -> bool {
+    [Reason::AddressNotInPool, Reason::AddressOfNode, Reason::AddressOfControlPlane]
+        .iter()
+        .any(|one| one.name() == reason)
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_names::services::{PASSING, REFUSING};
+
+    use super::*;
+
+    #[test]
+    fn agents_know_the_reasons_by_which_an_address_is_refused() {
+        let passing = [Reason::Allocating, Reason::WaitingForNode];
+        assert_eq!(passing.map(Reason::name), PASSING);
+        assert!(passing.into_iter().all(Reason::passes));
+        let refusing = [
+            Reason::AddressNotInPool,
+            Reason::AddressTaken,
+            Reason::AddressOfNode,
+            Reason::AddressOfControlPlane,
+            Reason::PortConflict,
+            Reason::NoCommonNode,
+        ];
+        assert_eq!(refusing.map(Reason::name), REFUSING);
+        let reserved = REFUSING.into_iter().filter(|reason| is_not_for_services(reason));
+        assert_eq!(reserved.collect::<Vec<_>>(), ["AddressNotInPool", "AddressOfNode", "AddressOfControlPlane"]);
     }
 }

@@ -124,6 +124,14 @@ crate::mark::marks! {
 
     /// Whether the Service has its addresses, and if not, why.
     Condition CONDITION = "mooring.dev/AddressReady" {
-        on: "Service", value: "`True`, `False`, with reason and message", "allocator" => "people, allocator"
+        on: "Service", value: "`True`, `False`, with reason and message", "allocator" => "people, allocator; agents with kube-vip's placements"
     }
 }
+
+/// The reasons of [`CONDITION`] that end by themselves, mostly within moments: the allocator has not decided yet.
+pub const PASSING: [&str; 2] = ["Allocating", "WaitingForNode"];
+
+/// The reasons of [`CONDITION`] by which the allocator refuses the address that a Service asks for: no agent carries it for that
+/// Service, even if the status shows it.
+pub const REFUSING: [&str; 6] =
+    ["AddressNotInPool", "AddressTaken", "AddressOfNode", "AddressOfControlPlane", "PortConflict", "NoCommonNode"];

@@ -202,7 +202,6 @@ impl Machine {
 
     /// A claim that gives a Service what it wants: a claim to share, or an own claim.
     fn obtain(&mut self, service: &Arc<Service>, want: Want) -> Result<Key, Trouble> {
-        let from_before = want.requested.is_some_and(|ip| shows(service, ip));
         // One that had an address waits for nobody.
         let later = || {
             let message = "it waits until the Services that had an address before have claimed theirs";
@@ -216,8 +215,8 @@ impl Machine {
         }
         let mut want = want;
         let found = match (want.requested, want.recorded) {
-            (Some(ip), _) => self.that_one(service, ip, from_before)?,
-            (None, Some(ip)) => match self.that_one(service, ip, shows(service, ip)) {
+            (Some(ip), _) => self.that_one(service, ip)?,
+            (None, Some(ip)) => match self.that_one(service, ip) {
                 // Somebody else has it now, or no pool of the Service has it any more.
                 Err(trouble) if trouble.reason != Reason::Allocating => {
                     self.comes_back_no_more(&service.key, want.family);
@@ -245,8 +244,23 @@ impl Machine {
         Ok(self.own_claim(&member, want, &pool, across))
     }
 
+    /// Whether a Service shows an address that it had before Mooring came. An address that Mooring has refused to give is not from
+    /// before: kube-vip, or an agent with its placement, carries whatever a Service asks for, and shows it. Nor is the control
+    /// plane's.
+    fn had_before_us(&self, service: &Service, ip: IpAddr) -> bool {
+        let of_control_plane = matches!(self.seen.reserved.get(&ip), Some(Reserved::ControlPlane));
+        let verdict =
+            self.services.get(&service.key).and_then(|slot| slot.verdict.as_ref()).map(|(verdict, _)| verdict);
+        let refused = || {
+            let said = verdict.or(service.condition.as_ref()).filter(|condition| !condition.ready);
+            said.is_some_and(|condition| crate::reason::is_not_for_services(&condition.reason))
+        };
+        shows(service, ip) && !of_control_plane && !refused()
+    }
+
     /// Finds a particular address.
-    fn that_one(&mut self, service: &Arc<Service>, ip: IpAddr, from_before: bool) -> Result<Found, Trouble> {
+    fn that_one(&mut self, service: &Arc<Service>, ip: IpAddr) -> Result<Found, Trouble> {
+        let from_before = self.had_before_us(service, ip);
         if !from_before && let Some(trouble) = self.reserved_for(service, ip) {
             return Err(trouble);
         }

@@ -39,7 +39,7 @@ const VIPS: u8 = 8;
 /// Longest time without either address while a Service moves: what a busy machine may add to none.
 const NEITHER: Duration = Duration::from_millis(500);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-const POOLS: &str = "globalinclusterippools";
+pub(super) const POOLS: &str = "globalinclusterippools";
 
 async fn by_session(ctx: &mut Ctx<()>) -> Result<()> {
     followed(ctx, "session").await
@@ -54,16 +54,16 @@ async fn by_leases(ctx: &mut Ctx<()>) -> Result<()> {
 }
 
 /// Agents and an allocator, and pools.
-struct Both {
-    rig: WorkerRig,
-    allocator: Allocator,
-    options: AgentOptions,
+pub(super) struct Both {
+    pub(super) rig: WorkerRig,
+    pub(super) allocator: Allocator,
+    pub(super) options: AgentOptions,
     /// The longest time that a change took.
     slowest: Duration,
 }
 
 impl Both {
-    async fn set(ctx: &Ctx<()>, placement: &str) -> Result<Self> {
+    pub(super) async fn set(ctx: &Ctx<()>, placement: &str) -> Result<Self> {
         let rig = WorkerRig::set(ctx, 2, VIPS, true).await?;
         for object in kube_vip_placement_roles(placement == "lease-per-service")? {
             rig.server.apply(&object).await.context("the role is refused")?;
@@ -87,7 +87,7 @@ impl Both {
         Ok(Self { rig, allocator, options, slowest: Duration::ZERO })
     }
 
-    fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         format!("{}\n--- allocator{}", self.rig.logs(), self.allocator.process().log_tail(15))
     }
 
@@ -95,7 +95,7 @@ impl Both {
         self.rig.nodes.iter().map(|name| Ok(self.rig.lab().process(name, AGENT)?)).collect()
     }
 
-    async fn make(&self, name: &str, port: u16, annotations: Value) -> Result<()> {
+    pub(super) async fn make(&self, name: &str, port: u16, annotations: Value) -> Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "annotations": annotations},
             "spec": {
@@ -106,7 +106,7 @@ impl Both {
         self.rig.server.create(SERVICES, &object).await.map(drop).context("the Service is refused")
     }
 
-    async fn get(&self, name: &str) -> Result<Value> {
+    pub(super) async fn get(&self, name: &str) -> Result<Value> {
         Ok(self.rig.server.get(&format!("{SERVICES}/{name}")).await?)
     }
 
@@ -117,7 +117,7 @@ impl Both {
     }
 
     /// Waits until the Service shows these addresses and names no others.
-    async fn shows(&self, name: &str, addresses: &[IpAddr]) -> Result<()> {
+    pub(super) async fn shows(&self, name: &str, addresses: &[IpAddr]) -> Result<()> {
         let wanted: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         let deadline = now() + SOON;
         loop {
@@ -160,7 +160,7 @@ impl Both {
     }
 
     /// Waits until no node has the address.
-    async fn gone(&self, address: IpAddr) -> Result<()> {
+    pub(super) async fn gone(&self, address: IpAddr) -> Result<()> {
         let deadline = now() + SOON;
         while !self.rig.timeline(address).holders_at(now()).is_empty() {
             ensure!(now() < deadline, "{address} is still carried; {}", self.logs());
@@ -170,7 +170,7 @@ impl Both {
     }
 
     /// Judges a change since that moment: the Service is at `to` alone, `from` is gone, and at no time it had neither.
-    async fn moved(&mut self, name: &str, from: IpAddr, to: IpAddr, since: Time) -> Result<()> {
+    pub(super) async fn moved(&mut self, name: &str, from: IpAddr, to: IpAddr, since: Time) -> Result<()> {
         self.rig.settled(to).await.context("the new address does not answer")?;
         self.shows(name, &[to]).await?;
         self.gone(from).await?;
@@ -187,7 +187,7 @@ impl Both {
         Ok(())
     }
 
-    async fn asks(&self, name: &str, address: IpAddr) -> Result<Time> {
+    pub(super) async fn asks(&self, name: &str, address: IpAddr) -> Result<Time> {
         self.edit(name, json!({"metadata": {"annotations": {ADDRESSES: address.to_string()}}})).await
     }
 }

@@ -6,6 +6,7 @@ mod members;
 mod mishaps;
 mod owners;
 mod placements;
+mod refused;
 mod stories;
 mod told;
 mod upgraded;
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Test<()>> {
         mishaps::all,
         owners::all,
         placements::all,
+        refused::all,
         told::all,
         upgraded::all,
     ];

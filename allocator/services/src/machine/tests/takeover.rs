@@ -1,11 +1,12 @@
 //! Services that had an address before Mooring came.
 
+use mooring_allocator_core::block::Family;
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
 use crate::machine::Event;
 use crate::machine::testing::{pool, ports, service};
-use crate::objects::{Ingress, Pool, Service};
+use crate::objects::{FamilyPolicy, Ingress, Pool, Reserved, Service};
 use crate::ports::Protocol::Tcp;
 
 /// As kube-vip's cloud provider and kube-vip leave it.
@@ -331,4 +332,78 @@ fn one_that_cannot_be_claimed_holds_up_the_others_only_for_a_while() {
     world.later(30);
     assert_eq!(world.claims_of(&new).len(), 1);
     assert_eq!(world.shows(&old), "10.0.0.1");
+}
+
+/// The Service as kube-vip leaves it when it carries the address that the Service asks for.
+fn carried(one: &mut Service, address: &str) {
+    one.notes.host = Some("node-z".into());
+    one.ingress = vec![Ingress { ip: ip(address), vip: false }];
+}
+
+#[test]
+fn what_was_refused_is_not_from_before() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    world.reserve(&[("10.0.0.3", Reserved::Node("n1".into()))]);
+    for (address, reason) in [("192.168.7.8", "AddressNotInPool"), ("10.0.0.3", "AddressOfNode")] {
+        let mut new = service("a", "new");
+        new.notes.addresses = Some(address.into());
+        let new = world.apply(new);
+        world.run();
+        world.refused(&new, reason, address);
+        // A node carries it all the same, and says so.
+        world.edit(&new, |one| carried(one, address));
+        world.run();
+        world.refused(&new, reason, address);
+        // The next leader finds what the last one said.
+        world.start();
+        world.run();
+        world.refused(&new, reason, address);
+        assert!(world.claims.is_empty(), "{address}");
+        world.delete(&new);
+        world.run();
+    }
+    assert!(world.pools.keys().all(|pool| !pool.name.contains("kept")));
+}
+
+#[test]
+fn a_refused_address_that_is_carried_is_given_once_a_pool_has_it() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let mut new = service("a", "new");
+    new.notes.addresses = Some("10.0.1.8".into());
+    let new = world.apply(new);
+    world.run();
+    world.edit(&new, |one| carried(one, "10.0.1.8"));
+    world.run();
+    world.refused(&new, "AddressNotInPool", "10.0.1.8");
+    world.configure(&[("cidr-global", "10.0.0.0/23")]);
+    world.run();
+    assert_eq!((&*world.shows(&new), &*world.condition(&new).0), ("10.0.1.8", "Advertised"));
+}
+
+#[test]
+fn the_control_planes_vip_is_never_from_before() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    world.reserve(&[("10.0.0.3", Reserved::ControlPlane), ("192.168.7.8", Reserved::ControlPlane)]);
+    let both =
+        ["10.0.0.3", "192.168.7.8"].map(|address| world.apply(theirs(&format!("of-{}", &address[..2]), address)));
+    world.start();
+    world.run();
+    for key in &both {
+        world.refused(key, "AddressOfControlPlane", "control plane");
+    }
+    assert!(world.claims.is_empty());
+}
+
+#[test]
+fn an_address_from_before_is_kept_beside_one_that_is_refused() {
+    let mut world = World::before(&[("cidr-global", "10.0.0.0/24")]);
+    let mut old = theirs("old", "192.168.7.7");
+    old.notes.addresses = Some("192.168.7.7,fd77::7".into());
+    old.families = vec![Family::V4, Family::V6];
+    old.policy = FamilyPolicy::PreferDualStack;
+    let old = world.apply(old);
+    world.start();
+    world.run();
+    assert_eq!(world.condition(&old).0, "AddressNotInPool");
+    assert_eq!(world.claims_of(&old).len(), 1, "its other address is kept");
 }
