@@ -267,7 +267,7 @@ impl LeaseSlot {
     }
 
     /// The interfaces of its VIPs.
-    pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> + Clone {
+    pub(super) fn interfaces(&self) -> impl Iterator<Item = u32> {
         self.assignment.vips.values().copied()
     }
 

@@ -153,7 +153,7 @@ impl LeaseVips {
                 self.places.interfaces = interfaces;
                 self.watch.changed();
                 for (name, slot) in &mut self.slots {
-                    let node = self.places.seen_from(&self.node, slot.interfaces());
+                    let node = self.places.seen_from(&self.node, &slot.interfaces().collect());
                     slot.step(at, name, ForElector::Node(node), &mut self.batch);
                 }
             }
@@ -366,7 +366,7 @@ impl LeaseVips {
             let slot = self.slots.entry(name.clone()).or_insert_with(|| LeaseSlot::new(&self.rules));
             let found = left_over.as_deref().unwrap_or_default();
             let may_begin = !self.shutting_down;
-            let node = self.places.seen_from(&self.node, assignment.vips.values().copied());
+            let node = self.places.seen_from(&self.node, &assignment.vips.values().copied().collect());
             slot.give(at, &name, assignment, may_begin.then_some((node, found)), &mut self.batch);
         }
         self.drop_left_overs(&left_over.unwrap_or_default());

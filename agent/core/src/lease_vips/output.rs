@@ -56,8 +56,8 @@ impl Places {
     }
 
     /// The node as an elector of VIPs on these interfaces sees it: with the gateways there.
-    pub(super) fn seen_from(&self, node: &Node, indices: impl Iterator<Item = u32> + Clone) -> Node {
-        let here = || self.interfaces.iter().filter(|one| indices.clone().any(|index| index == one.index));
+    pub(super) fn seen_from(&self, node: &Node, indices: &BTreeSet<u32>) -> Node {
+        let here = || self.interfaces.iter().filter(|one| indices.contains(&one.index));
         let gateways = here().flat_map(|one| one.gateways.iter().copied()).collect();
         let bare = here().any(|one| !one.link.addresses.iter().any(IpAddr::is_ipv4));
         Node { gateways, bare, ..node.clone() }

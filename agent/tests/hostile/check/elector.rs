@@ -280,5 +280,6 @@ fn node(bytes: &mut Bytes<'_>) -> Node {
     let macs = if bytes.byte() % 8 == 7 { vec![] } else { vec![MY_MAC] };
     let participant =
         Participant { macs: macs.clone(), addresses: vec![IpAddr::from([192, 0, 2, 11])], ..Participant::default() };
-    Node { participant, macs, gateways: vec![IpAddr::from([192, 0, 2, 1]); usize::from(bytes.byte() % 2)] }
+    let gateways = vec![IpAddr::from([192, 0, 2, 1]); usize::from(bytes.byte() % 2)];
+    Node { participant, macs, gateways, bare: bytes.byte() % 4 == 0 }
 }
