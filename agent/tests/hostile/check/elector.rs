@@ -281,5 +281,5 @@ fn node(bytes: &mut Bytes<'_>) -> Node {
     let participant =
         Participant { macs: macs.clone(), addresses: vec![IpAddr::from([192, 0, 2, 11])], ..Participant::default() };
     let gateways = vec![IpAddr::from([192, 0, 2, 1]); usize::from(bytes.byte() % 2)];
-    Node { participant, macs, gateways, bare: bytes.byte() % 4 == 0 }
+    Node { participant, macs, gateways, bare: bytes.byte().is_multiple_of(4) }
 }
