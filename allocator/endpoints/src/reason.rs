@@ -40,6 +40,8 @@ pub enum Reason {
     EndpointIsAName,
     /// A place lacks the address, and is not repaired.
     Drifted,
+    /// Another controller puts back what was written, faster than it is written again.
+    PutBack,
     /// A file cannot be read, or has no place for the address.
     ManifestNotUsable,
     /// No variable of the topology is named, or it cannot be written.
@@ -56,7 +58,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Written,
         Self::Allocating,
         Self::PoolExhausted,
@@ -71,6 +73,7 @@ impl Reason {
         Self::EndpointDiffers,
         Self::EndpointIsAName,
         Self::Drifted,
+        Self::PutBack,
         Self::ManifestNotUsable,
         Self::NeedsVariable,
         Self::InvalidRequest,
@@ -97,6 +100,7 @@ impl Reason {
             Self::EndpointDiffers => "EndpointDiffers",
             Self::EndpointIsAName => "EndpointIsAName",
             Self::Drifted => "Drifted",
+            Self::PutBack => "PutBack",
             Self::ManifestNotUsable => "ManifestNotUsable",
             Self::NeedsVariable => "NeedsVariable",
             Self::InvalidRequest => "InvalidRequest",

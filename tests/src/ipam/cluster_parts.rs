@@ -296,6 +296,28 @@ impl Parts<'_> {
         }
     }
 
+    /// Waits for an Event of this reason about the Cluster, with this part in its note.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn told(&self, reason: &str, part: &str) -> Result<()> {
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", self.scope.ns);
+        let deadline = now() + LONG;
+        loop {
+            let list = self.scope.rig.server.get(&path).await?;
+            let all = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let is = |one: &Value| {
+                let noted = one["note"].as_str().is_some_and(|note| note.contains(part));
+                one["regarding"]["name"] == *self.name && one["reason"] == reason && noted
+            };
+            if all.iter().any(is) {
+                return Ok(());
+            }
+            ensure!(now() < deadline, "no Event {reason} with {part:?} about {}", self.name);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     /// A text in a Secret.
     ///
     /// # Errors

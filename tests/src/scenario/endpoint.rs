@@ -47,6 +47,13 @@ async fn created_at_once(_: &mut Ctx<()>) -> Result<()> {
     let host = parts.written().await?;
     ensure!(host == scope.ip(10), "{host}");
     parts.says("Written").await?;
+    // The same texts again, before there is a machine, and before Cluster API has copied the host.
+    for (at, (path, text)) in parts.texts().into_iter().enumerate() {
+        ensure!(at == 0 || parts.paused().await?, "it goes on while somebody still applies its objects");
+        rig.server.merge(&path, &text).await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    ensure!(parts.written().await? == host, "another host");
     // Nobody releases it while the Cluster lives.
     scope.delete(CLAIM, "prod").await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -120,6 +127,14 @@ async fn merged_again(_: &mut Ctx<()>) -> Result<()> {
         rig.server.merge(&path, &text).await?;
     }
     parts.written_again(&host).await?;
+    // Again and again: the repairs do not come later each time.
+    let (path, text) = &parts.texts()[1];
+    for _ in 0..9 {
+        rig.server.merge(path, text).await?;
+        parts.written_again(&host).await?;
+    }
+    parts.says("Written").await?;
+    parts.told("PutBack", "leave that field out").await?;
     allocator.stop().await
 }
 

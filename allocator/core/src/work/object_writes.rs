@@ -168,16 +168,25 @@ impl<W: ObjectWrite> ObjectWrites<W> {
 
     /// What to say of a write that is needed although it was made more than twice.
     pub fn without_effect(&self, write: &W) -> Option<String> {
-        let writes = self.writes.get(&write.object())?;
-        let fresh = writes.pending.is_none() && writes.stale.as_ref() != write.target().map(|target| &target.version);
-        if !fresh || writes.repeats.repeated(write) < 2 {
+        if self.fresh(write)?.repeats.repeated(write) < 2 {
             return None;
         }
         Some(format!(
-            "{} was written again and again, and does not stay: another controller puts back what was there, or the kind's CRD \
-             lacks the field",
+            "{} was written again and again, and does not stay: a webhook or another controller puts back what was there, or \
+             the kind's CRD lacks the field",
             write.said()?
         ))
+    }
+
+    /// Whether an urgent write waits because it was undone faster than it may be made.
+    pub fn is_outpaced(&self, now: Duration, write: &W) -> bool {
+        self.fresh(write).is_some_and(|writes| writes.repeats.is_outpaced(now, write))
+    }
+
+    /// The writes about an object whose newest state was shown.
+    fn fresh(&self, write: &W) -> Option<&Writes<W>> {
+        let shown = write.target().map(|target| &target.version);
+        self.writes.get(&write.object()).filter(|writes| writes.pending.is_none() && writes.stale.as_ref() != shown)
     }
 
     /// The objects that need no write, which are all but these, are as wanted.

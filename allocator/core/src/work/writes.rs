@@ -74,8 +74,9 @@ impl<W: Repeatable> Writes<W> {
         result: &Result<Done<Version>, Failure>,
     ) {
         self.pending = None;
-        if result.is_ok() {
-            self.repeats.succeeded(now, write);
+        if let Ok(done) = result {
+            let changed = !matches!(done, Done::There(new) if new == version);
+            self.repeats.succeeded(now, write, changed);
         }
         let conflict = matches!(result, Err(Failure::Conflict | Failure::NotFound));
         self.stale_until = conflict.then_some(now + STALE_WITHIN);

@@ -156,6 +156,20 @@ impl Repeatable for Write {
         }
         write
     }
+
+    /// Machines may be made from what lacks the address. The Cluster's own writes, and that which binds its claim, come before those.
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::AdoptClaim(..)
+            | Self::Text(..)
+            | Self::ControlPlane(..)
+            | Self::Host(..)
+            | Self::Variables(..)
+            | Self::Unpause(_)
+            | Self::Unmark(_) => true,
+            Self::CreateClaim(_) | Self::ReleaseClaim(_) | Self::DeleteClaim(_) | Self::Condition(..) => false,
+        }
+    }
 }
 
 impl ObjectWrite for Write {
@@ -218,6 +232,13 @@ pub enum Report {
         cluster: Key,
         /// What was written, and where.
         what: String,
+    },
+    /// What was written is put back again and again.
+    PutBack {
+        /// The Cluster.
+        cluster: Key,
+        /// What, and what to do.
+        message: String,
     },
     /// The endpoint of a Cluster stands elsewhere than before; or still stands where no claim of its says so.
     ConditionChanged {

@@ -1,6 +1,8 @@
 //! Results of writes.
 
-use mooring_allocator_core::work::{ObjectWrite as _, STALE_WITHIN};
+use mooring_allocator_core::work::{ObjectWrite as _, Repeatable as _, STALE_WITHIN};
+
+use crate::objects::Companion;
 
 use super::slots::Object;
 use super::{Done, Failure, Machine, Report, Write};
@@ -23,7 +25,17 @@ impl Machine {
             Some(said) => _ = slot.failed.insert(object.clone(), said.into()),
             None => _ = slot.failed.remove(&object),
         }
+        if result.is_ok() && matches!(write, Write::Unpause(_)) {
+            slot.went_on = true;
+        }
+        let changed =
+            matches!(result, Ok(Done::There(new)) if write.target().is_some_and(|target| target.version != *new));
+        let put_back = if changed && write.is_urgent() { slot.put_back.wrote(now, &write) } else { None };
         if let Object::Companion(what) = &object {
+            if changed && matches!(what, Companion::Secret(..)) {
+                // Whoever has emptied it may be about to empty another.
+                slot.stirred = now;
+            }
             // Nobody tells of its changes: it is read again.
             slot.known.remove(what);
             slot.reading.remove(what);
@@ -33,6 +45,9 @@ impl Machine {
             && let Some(what) = write.said()
         {
             self.report(Report::Wrote { cluster: key.clone(), what });
+        }
+        if let Some(message) = put_back {
+            self.report(Report::PutBack { cluster: key.clone(), message });
         }
         if result.is_ok()
             && let Write::ReleaseClaim(target) = &write

@@ -53,7 +53,8 @@ impl Machine {
                 }
                 Step::Write(write) => {
                     written.insert(write.object());
-                    trouble = trouble.or_else(|| self.without_effect(key, &write));
+                    trouble =
+                        trouble.or_else(|| self.without_effect(key, &write)).or_else(|| self.outpaced(key, &write));
                     self.write(key, write);
                 }
             }

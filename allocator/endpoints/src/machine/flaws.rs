@@ -42,6 +42,10 @@ pub(super) enum Flaw {
     KeepsPauseOfTheDeleted,
     /// A Cluster that has machines is unpaused as soon as its address stands everywhere.
     UnpausesAtOnce,
+    /// A Cluster that went on once is unpaused as a new one is.
+    ForgetsThatItWentOn,
+    /// A `Secret` is read again once a minute, whatever else is seen.
+    ReadsSecretsByTheMinute,
     /// A Cluster is unpaused by what was read of its `Secret`s a while ago.
     BelievesOldSecrets,
     /// Names in certificates that never had the address get it.

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, Uid};
 
 use crate::objects::{Claim, Cluster, Companion, ControlPlane, Infrastructure, Reference};
 
 use super::flaws::{Flaw, planted};
+use super::put_back::PutBack;
 use super::slots::Object;
 use super::{Action, Event, Kind, Machine};
 
@@ -113,6 +113,11 @@ impl Machine {
                 self.cluster_gone(&key, &before.uid);
             }
             self.names_no_more(&before);
+            if *before != (Cluster { version: before.version.clone(), ..cluster.clone() })
+                && !planted(Flaw::ReadsSecretsByTheMinute)
+            {
+                self.stir(&key);
+            }
         }
         for reference in cluster.infrastructure.iter().chain(&cluster.control_plane) {
             self.named_by.entry(reference.clone()).or_default().insert(key.clone());
@@ -129,6 +134,7 @@ impl Machine {
         (slot.verdict, slot.reported) = (None, None);
         slot.writes.forget_what_was_said();
         slot.orphaned = None;
+        (slot.put_back, slot.went_on) = (PutBack::default(), false);
         self.names_no_more(&cluster);
         self.work.mark(key.clone());
     }
@@ -157,6 +163,10 @@ impl Machine {
 
     fn infrastructure(&mut self, one: Infrastructure) {
         self.work.mark_all(self.named_by.get(&one.reference).into_iter().flatten().cloned());
+        let before = self.infrastructures.get(&one.reference);
+        if before.is_some_and(|before| (&before.host, before.port) != (&one.host, one.port)) {
+            self.stir_all(&one.reference);
+        }
         self.infrastructures.insert(one.reference.clone(), one);
     }
 
@@ -164,16 +174,17 @@ impl Machine {
         self.work.mark_all(self.named_by.get(&one.reference).into_iter().flatten().cloned());
         let before = self.control_planes.get(&one.reference);
         if before.is_some_and(|before| (&before.place, &before.sans) != (&one.place, &one.sans)) {
-            // Whoever puts it back mostly puts back its `Secret`s too.
-            for key in self.named_by.get(&one.reference).into_iter().flatten() {
-                let known = self.slots.get_mut(key).into_iter().flat_map(|slot| &mut slot.known);
-                let secrets = known.filter(|(what, _)| matches!(what, Companion::Secret(..)));
-                secrets.for_each(|(_, known)| known.at = Duration::ZERO);
-            }
+            self.stir_all(&one.reference);
         }
         self.names_secrets_no_more(&one.reference);
         self.names_secrets(&one);
         self.control_planes.insert(one.reference.clone(), one);
+    }
+
+    fn stir_all(&mut self, reference: &Reference) {
+        for key in self.named_by.get(reference).cloned().into_iter().flatten() {
+            self.stir(&key);
+        }
     }
 
     fn part_gone(&mut self, reference: &Reference, uid: &Uid) {

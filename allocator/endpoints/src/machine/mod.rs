@@ -19,6 +19,7 @@ mod intake;
 mod invariants;
 mod letting_go;
 mod places;
+mod put_back;
 mod reading;
 mod release;
 mod shared;

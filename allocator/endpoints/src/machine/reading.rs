@@ -7,6 +7,7 @@ use mooring_allocator_core::work::BackOff;
 
 use crate::objects::{Companion, Reading};
 
+use super::flaws::{Flaw, planted};
 use super::slots::{Known, Object};
 use super::{Action, Failure, Machine};
 
@@ -16,6 +17,9 @@ const MISSING: BackOff = BackOff { first: Duration::from_millis(250), last: Dura
 const RECHECK: Duration = Duration::from_secs(30);
 /// The same, once the endpoint is written, of a `Secret`: machines are made from it.
 const RECHECK_SECRET: Duration = Duration::from_mins(1);
+/// After a sign of somebody who applies the Cluster's objects a `Secret` is read again at once, and then after this time, and each half
+/// of the time since that sign: what is put back a while later is found when half as much time again has passed.
+const RECHECK_APPLIED: Duration = Duration::from_secs(1);
 /// The same of anything else.
 pub(super) const RECHECK_WRITTEN: Duration = Duration::from_mins(5);
 
@@ -39,9 +43,15 @@ impl Machine {
         slot.known.retain(|what, _| wants.contains(what));
         let mut due = Vec::new();
         for (what, known) in &slot.known {
+            let is_secret = matches!(what, Companion::Secret(..));
             let after = match &known.reading {
                 None => MISSING.delay(known.misses),
-                Some(_) if finished && matches!(what, Companion::Secret(..)) => RECHECK_SECRET,
+                Some(_) if is_secret && known.at < slot.stirred => Duration::ZERO,
+                Some(_) if is_secret && !planted(Flaw::ReadsSecretsByTheMinute) => {
+                    let applied = ((known.at.saturating_sub(slot.stirred)) / 2).max(RECHECK_APPLIED);
+                    applied.min(if finished { RECHECK_SECRET } else { RECHECK })
+                }
+                Some(_) if finished && is_secret => RECHECK_SECRET,
                 Some(_) if finished => RECHECK_WRITTEN,
                 Some(_) => RECHECK,
             };
@@ -54,6 +64,15 @@ impl Machine {
         for what in due {
             self.ask(key, what);
         }
+    }
+
+    /// Something of a Cluster has changed: whoever did it mostly puts back its `Secret`s too, and nobody tells of these.
+    pub(super) fn stir(&mut self, key: &Key) {
+        let now = self.work.now();
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.stirred = now;
+        let secrets = slot.known.iter_mut().filter(|(what, _)| matches!(what, Companion::Secret(..)));
+        secrets.for_each(|(_, known)| known.at = Duration::ZERO);
     }
 
     /// The result of a read.

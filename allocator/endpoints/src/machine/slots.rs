@@ -11,6 +11,7 @@ use crate::objects::{Claim, Cluster, Companion, Reading};
 use crate::reason::Condition;
 
 use super::Write;
+use super::put_back::PutBack;
 use super::standstill::Still;
 
 /// A Cluster and its claims, or claims whose Cluster is not there.
@@ -22,6 +23,12 @@ pub(super) struct Slot {
     pub(super) writes: ObjectWrites<Write>,
     /// What the API server said when it failed at the last write of an object.
     pub(super) failed: BTreeMap<Object, Box<str>>,
+    /// Places that were written in the last hour, as people are told.
+    pub(super) put_back: PutBack,
+    /// The Cluster was unpaused.
+    pub(super) went_on: bool,
+    /// When something was seen last of somebody who applies the Cluster's objects.
+    pub(super) stirred: Duration,
     /// What was read.
     pub(super) known: BTreeMap<Companion, Known>,
     /// What is being read, and by which read.

@@ -7,8 +7,10 @@
 use std::time::Duration;
 
 use mooring_allocator_core::names::{Key, Version};
+use mooring_allocator_core::retained_meta::ForCluster;
 
 use crate::objects::{Cluster, Companion, ControlPlane, Infrastructure};
+use crate::reason::Reason;
 
 use super::Machine;
 use super::flaws::{Flaw, planted};
@@ -16,7 +18,8 @@ use super::flaws::{Flaw, planted};
 /// For this time nothing may have changed of a Cluster whose control plane is initialised. Between two objects of one
 /// `kubectl apply` 4 s were seen.
 const RUNNING: Duration = Duration::from_secs(15);
-/// The same, if the Cluster went on once, and its control plane is not initialised yet.
+/// The same, if the Cluster went on once, and its control plane is not initialised yet. (The claim says so, or Cluster API has copied
+/// a host to it that nobody gave.)
 const BEGUN: Duration = Duration::from_secs(5);
 
 /// What appliers put back, as it was shown last, and since when.
@@ -45,6 +48,12 @@ pub(super) struct Standstill {
     pub(super) reached: bool,
 }
 
+/// Whether a claim says that the address stood everywhere: it says so only of a Cluster that goes on.
+fn says_written(mark: &ForCluster) -> bool {
+    let is = |(reason, _): &(Box<str>, Box<str>)| Reason::named(reason) == Some(Reason::Written);
+    mark.stood.is_some() || mark.condition.as_ref().is_some_and(is)
+}
+
 impl Machine {
     /// Whether nothing of a Cluster that waits paused has changed for a while. None: it need not wait.
     pub(super) fn standstill(&mut self, key: &Key, cluster: &Cluster) -> Option<Standstill> {
@@ -52,12 +61,12 @@ impl Machine {
         let plane = cluster.control_plane.as_ref().and_then(|reference| self.control_planes.get(reference));
         let part = cluster.infrastructure.as_ref().and_then(|reference| self.infrastructures.get(reference));
         let slot = self.slots.get_mut(key)?;
-        let claim = slot.claims.get(&key.name);
-        let given = claim.and_then(|claim| claim.mark()).is_some_and(|mark| mark.given);
+        let mark = slot.claims.get(&key.name).and_then(|claim| claim.mark());
+        let given = mark.is_some_and(|mark| mark.given);
+        let went_on = slot.went_on || mark.is_some_and(says_written) || (cluster.host.is_some() && !given);
         let wanted = match cluster.initialised || plane.is_some_and(|one| one.initialised) {
             true => RUNNING,
-            // Cluster API copies the host to the Cluster when that goes on.
-            false if cluster.host.is_some() && !given => BEGUN,
+            false if went_on && !planted(Flaw::ForgetsThatItWentOn) => BEGUN,
             false => Duration::ZERO,
         };
         let waits = cluster.paused && cluster.notes.paused_for_endpoint;

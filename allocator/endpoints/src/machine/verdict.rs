@@ -9,6 +9,7 @@ use mooring_allocator_core::work::ObjectWrite as _;
 use crate::objects::Cluster;
 use crate::reason::{Condition, Reason};
 
+use super::put_back;
 use super::slots::Object;
 use super::view::{claim_target, is_owned, stood};
 use super::{LASTING, Machine, Report, Write};
@@ -36,6 +37,13 @@ impl Machine {
         Some(Condition::new(Reason::WriteRefused, self.slots.get(key)?.writes.without_effect(write)?))
     }
 
+    /// What to say of a write that another controller undoes faster than it is made.
+    pub(super) fn outpaced(&self, key: &Key, write: &Write) -> Option<Condition> {
+        self.slots.get(key).filter(|slot| slot.writes.is_outpaced(self.work.now(), write))?;
+        let message = put_back::message(write)?;
+        Some(Condition::new(Reason::PutBack, format!("{message}; it is written about once a second")))
+    }
+
     /// Records the verdict, reports it to people, and writes it on the claim. A verdict that may pass by itself only when it
     /// lasts.
     pub(super) fn judge(&mut self, key: &Key, cluster: &Cluster, condition: Condition, written: &mut BTreeSet<Object>) {
@@ -46,11 +54,13 @@ impl Machine {
             _ => now,
         };
         slot.verdict = Some((condition.clone(), since));
-        if condition.reason.passes() && since + LASTING > now {
-            return self.work.mark_at(since + LASTING, key.clone());
-        }
         let claim = slot.claims.get(&cluster.key.name).filter(|claim| is_owned(claim, cluster));
         let shown = claim.and_then(|claim| claim.mark()?.condition.clone());
+        // What stands for a moment only, and is put back again.
+        let moment = condition.ready() && shown.as_ref().is_some_and(|(reason, _)| **reason == *Reason::PutBack.name());
+        if (condition.reason.passes() || moment) && since + LASTING > now {
+            return self.work.mark_at(since + LASTING, key.clone());
+        }
         let same = shown
             .is_some_and(|(reason, message)| *reason == *condition.reason.name() && *message == *condition.message);
         let stood = claim.and_then(|claim| claim.address.filter(|ip| stood(claim, *ip)));

@@ -46,6 +46,10 @@ impl EndpointController {
                 tracing::info!(%cluster, what, "written for the endpoint of a Cluster");
                 (self.cluster(&cluster), false, "EndpointWritten", WRITE, what)
             }
+            Report::PutBack { cluster, message } => {
+                tracing::warn!(%cluster, message, "what was written for the endpoint of a Cluster is put back again and again");
+                (self.cluster(&cluster), true, "PutBack", WRITE, message)
+            }
             Report::ConditionChanged { cluster, condition, warning } => {
                 let reason = condition.reason.name();
                 tracing::info!(%cluster, reason, message = condition.message, warning, "where the endpoint of a Cluster stands");

@@ -1,6 +1,6 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{deleted, given, letting_go, many, moved, random, reapplied, shared, unseen};
+use super::{deleted, given, letting_go, many, moved, random, reapplied, reapplied_often, shared, unseen};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -65,6 +65,16 @@ fn unpauses_at_once() {
 #[test]
 fn believes_old_secrets() {
     noticed(Flaw::BelievesOldSecrets, reapplied::secrets_are_read_again);
+}
+
+#[test]
+fn forgets_that_it_went_on() {
+    noticed(Flaw::ForgetsThatItWentOn, reapplied_often::one_that_went_on_once_waits);
+}
+
+#[test]
+fn reads_secrets_by_the_minute() {
+    noticed(Flaw::ReadsSecretsByTheMinute, reapplied_often::seconds_hide_no_secret);
 }
 
 #[test]

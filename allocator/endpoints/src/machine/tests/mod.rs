@@ -11,6 +11,7 @@ mod moved;
 mod objects;
 mod random;
 mod reapplied;
+mod reapplied_often;
 mod replaced;
 mod shared;
 mod unseen;

@@ -12,10 +12,12 @@ use crate::objects::{Cluster, ControlPlane, Infrastructure, Place};
 
 /// What a chart's text may say of one Cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+pub(super) enum Part {
     Cluster,
     /// Without the pause, which stands in the text of the first installation only.
     Unpaused,
+    /// The same, with the annotation that says what the pause was for.
+    Marked,
     Infrastructure,
     Plane,
     Secret,
@@ -24,7 +26,7 @@ enum Part {
 const PARTS: [Part; 4] = [Part::Cluster, Part::Infrastructure, Part::Plane, Part::Secret];
 
 /// The text is put back: the status stays, and what a controller gives.
-fn apply(world: &mut World, name: &str, part: Part) {
+pub(super) fn apply(world: &mut World, name: &str, part: Part) {
     world.trace(&format!("{part:?} of {name} is applied"));
     match part {
         Part::Cluster => {
@@ -37,11 +39,20 @@ fn apply(world: &mut World, name: &str, part: Part) {
             let one = world.clusters[&key(name)].clone();
             world.put_cluster(one);
         }
+        Part::Marked => {
+            let mut one = world.clusters[&key(name)].clone();
+            one.notes.paused_for_endpoint = true;
+            world.put_cluster(one);
+        }
         Part::Infrastructure => {
             let one = world.infrastructures[&reference(INFRASTRUCTURE, name)].clone();
             world.put_infrastructure(Infrastructure { port: one.port, ..infrastructure(name) });
         }
-        Part::Plane => world.put_plane(plane(name)),
+        Part::Plane => {
+            // The end of a pause may be on its way.
+            world.touched.insert(key(name));
+            world.put_plane(plane(name));
+        }
         Part::Secret => {
             // Nobody tells of it: the Cluster may go on a moment before it is read.
             world.touched.insert(key(name));
@@ -51,7 +62,7 @@ fn apply(world: &mut World, name: &str, part: Part) {
 }
 
 /// Clusters that run.
-fn running(names: &[&str]) -> World {
+pub(super) fn running(names: &[&str]) -> World {
     let mut world = World::new(9);
     for name in names {
         let uid = world.uid();
@@ -60,12 +71,17 @@ fn running(names: &[&str]) -> World {
         initialise(&mut world, name);
     }
     world.settle(LONG);
-    (world.exposed, world.writes) = (0, 0);
-    world.reports.clear();
+    forget(&mut world);
     world
 }
 
-fn initialise(world: &mut World, name: &str) {
+/// Counts from now on.
+pub(super) fn forget(world: &mut World) {
+    (world.exposed, world.writes, world.longest) = (0, 0, Duration::ZERO);
+    world.reports.clear();
+}
+
+pub(super) fn initialise(world: &mut World, name: &str) {
     let one = world.clusters[&key(name)].clone();
     let host = world.host(&key(name)).map(|ip| ip.to_string().into());
     world.put_cluster(Cluster { initialised: true, host, ..one });
@@ -73,21 +89,21 @@ fn initialise(world: &mut World, name: &str) {
 
 /// All that machines are made from.
 #[derive(Clone, Debug, PartialEq)]
-struct Texts {
+pub(super) struct Texts {
     place: Place,
     sans: Vec<Box<str>>,
     secret: Option<Box<str>>,
     host: Option<IpAddr>,
 }
 
-fn texts(world: &World, name: &str) -> Texts {
+pub(super) fn texts(world: &World, name: &str) -> Texts {
     let one = world.planes[&reference(PLANE, name)].clone();
     let secret = world.texts[&secret(name)].text.clone();
     Texts { place: one.place, sans: one.sans, secret, host: world.host(&key(name)) }
 }
 
 /// All orders of these.
-fn orders<T: Copy>(all: &[T]) -> Vec<Vec<T>> {
+pub(super) fn orders<T: Copy>(all: &[T]) -> Vec<Vec<T>> {
     let Some((first, rest)) = all.split_first() else { return vec![Vec::new()] };
     let with = |order: Vec<T>| (0..=order.len()).map(move |at| [&order[..at], &[*first], &order[at..]].concat());
     orders(rest).into_iter().flat_map(with).collect()

@@ -10,7 +10,6 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
 use mooring_allocator_core::retained_meta::{ClusterOwner, ForCluster, Owner, RetainedMeta};
 use mooring_allocator_core::work::Moment;
-use mooring_allocator_core::work::ObjectWrite as _;
 
 use crate::machine::flaws::{Flaw, planted};
 use crate::machine::{Action, Event, Failure, Kind, Machine, NewClaim, Report, Settings, Write};
@@ -162,8 +161,14 @@ pub(super) struct World {
     /// Fails at every write but of conditions, and says this: a webhook is down.
     pub(super) fails: Option<String>,
     pub(super) writes: usize,
-    /// How often machines could have been made without the address: the Cluster runs and goes on, and a place lacks it.
+    /// How often machines could have been made without the address: the Cluster went on once, is not paused, and a place lacks it.
     pub(super) exposed: usize,
+    /// Since when this is so, of each Cluster of which it is so.
+    pub(super) lacking: BTreeMap<Key, Duration>,
+    /// The longest time for which it was so.
+    pub(super) longest: Duration,
+    /// Another controller puts back a control plane's object as soon as it is written.
+    pub(super) fought: Option<ControlPlane>,
     /// Clusters, and the addresses that have stood in all places but the host.
     stood: BTreeSet<(Key, IpAddr)>,
     pub(super) reports: Vec<Report>,
@@ -209,6 +214,9 @@ impl World {
             fails: None,
             writes: 0,
             exposed: 0,
+            lacking: BTreeMap::new(),
+            longest: Duration::ZERO,
+            fought: None,
             stood: BTreeSet::new(),
             reports: Vec::new(),
             traces: std::env::var_os("ENDPOINTS_TRACE").is_some(),
@@ -275,10 +283,16 @@ impl World {
         let Some(one) = self.clusters.get(key) else { return };
         let Some(claim) = self.claims.get(key).filter(|claim| claim.is_owned_by(&one.uid)) else { return };
         let Some(ip) = claim.address else { return };
-        if carries(self, one, ip) {
-            self.stood.insert((key.clone(), ip));
-        } else if one.initialised && !one.paused && !one.held {
+        let carries = carries(self, one, ip);
+        let begun = one.initialised || self.stood.iter().any(|(one, _)| one == key);
+        if !carries && begun && !one.paused && !one.held {
             self.exposed += 1;
+            self.lacking.entry(key.clone()).or_insert(self.now);
+        } else if let Some(since) = self.lacking.remove(key) {
+            self.longest = self.longest.max(self.now.saturating_sub(since));
+        }
+        if carries {
+            self.stood.insert((key.clone(), ip));
         }
     }
 
@@ -412,7 +426,7 @@ impl World {
                     self.trace(&format!("{id}: {write:?}"));
                     self.law_of_what_was_seen(&write);
                     self.writes += 1;
-                    assert!(self.writes < 5_000, "it writes for ever");
+                    assert!(self.writes < 20_000, "it writes for ever");
                     self.todo.push_back((id, write));
                 }
                 Action::Read { id, what } => self.reads.push_back((id, what)),
@@ -635,11 +649,28 @@ impl World {
 
     pub(super) fn apply(&mut self, write: &Write) -> Result<crate::machine::Done, Failure> {
         self.store(write)?;
-        let version = match write.target() {
-            Some(target) => Version::from(&*format!("after-{}", target.version.0)),
-            None => Version::from("1"),
-        };
+        let version = self.version_of(write).unwrap_or_else(|| Version::from("gone"));
+        if let (Write::ControlPlane(..), Some(one)) = (write, self.fought.clone()) {
+            self.put_plane(one);
+        }
         Ok(crate::machine::Done::There(version))
+    }
+
+    /// The version at which a write has left its object: the same as before, if it changed nothing.
+    fn version_of(&self, write: &Write) -> Option<Version> {
+        Some(match write {
+            Write::CreateClaim(new) => self.claims.get(&new.key)?.version.clone(),
+            Write::AdoptClaim(target, _)
+            | Write::ReleaseClaim(target)
+            | Write::DeleteClaim(target)
+            | Write::Condition(target, ..) => self.claims.get(&target.key)?.version.clone(),
+            Write::Text(_, what, _) => self.texts.get(what)?.version.clone(),
+            Write::ControlPlane(_, reference, _) => self.planes.get(reference)?.version.clone(),
+            Write::Host(_, reference, ..) => self.infrastructures.get(reference)?.version.clone(),
+            Write::Variables(target, _) | Write::Unpause(target) | Write::Unmark(target) => {
+                self.clusters.get(&target.key)?.version.clone()
+            }
+        })
     }
 
     fn create(&mut self, new: &NewClaim) {
