@@ -1,10 +1,14 @@
 //! Two nodes that hear each other never both carry a VIP for long.
 
 use super::{Look, Rule};
-use crate::clock::{MS, Nanos};
+use crate::clock::{MS, Nanos, SECOND};
 use crate::queue::Item;
+use crate::segment::What;
 use crate::subject::Subject;
 use crate::world::World;
+
+/// A pair that could not know is looked at again after this.
+const SHORT: Nanos = SECOND;
 
 impl<S: Subject> World<'_, S> {
     /// Updates which pairs of hosts carry a VIP together.
@@ -68,6 +72,13 @@ impl<S: Subject> World<'_, S> {
     /// The bound is over.
     pub(super) fn check_pair(&mut self, vip: usize, a: usize, b: usize, since: Nanos) {
         if self.pairs.get(&(vip, a, b)) == Some(&since) {
+            // A switch names a third host to both, for as long as it knows that one: the fences have to do.
+            let segment = S::segment_of(&self.plan.settings, vip);
+            let hides =
+                |from, other| self.proxied(from, segment, What::Vip(vip)).is_some_and(|(station, _)| station != other);
+            if hides(a, b) && hides(b, a) {
+                return self.put(SHORT, Item::Look(Look::Pair { vip, a, b, since }));
+            }
             let took = (self.now - since) / MS;
             let (a, b) = (&self.names[a], &self.names[b]);
             let text = format!("{a} and {b} both carry VIP {vip} for {took} ms, and hear each other");
