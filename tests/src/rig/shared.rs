@@ -133,6 +133,8 @@ async fn clear(server: &Server) -> Result<()> {
     let admins = format!("fieldSelector=metadata.name!={}", crate::pki::ADMINS);
     for path in [
         "/api/v1/nodes?labelSelector=!node-role.kubernetes.io/control-plane".to_owned(),
+        // It says what the control plane's VIP is.
+        "/api/v1/namespaces/kube-public/configmaps?fieldSelector=metadata.name=cluster-info".to_owned(),
         format!("{rbac}/clusterrolebindings?labelSelector=!kubernetes.io/bootstrapping&{admins}"),
         format!("{rbac}/clusterroles?labelSelector=!kubernetes.io/bootstrapping"),
     ] {

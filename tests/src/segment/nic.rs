@@ -1,16 +1,22 @@
 //! An interface of a host and its port on the switch.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
+use futures::TryStreamExt as _;
 use mooring_agent::core::mac::Mac;
-use netlink_packet_route::link::{InfoData, InfoVeth};
+use netlink_packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage, State};
 use nix::sys::socket::AddressFamily;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
-use rtnetlink::{LinkUnspec, LinkVeth, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::{BRIDGE, GATEWAY, Segment, ip4, ip6, prefix};
 use crate::host::{Error, Host, Netns};
+
+/// How often, and how far apart, a new port is looked at until it forwards.
+const TRIES: u32 = 500;
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// An interface of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +92,8 @@ impl Nic {
                 handle.route().add(to_v6.build()).execute().await?;
             }
             Ok(())
-        })
+        })?;
+        switch.netlink(&format!("wait for {}", self.port), async move |handle| forwards(&handle, port).await)
     }
 
     /// Deletes the interface, and so its port: its addresses and routes go with it.
@@ -99,6 +106,19 @@ impl Nic {
             handle.link().del(index).execute().await
         })
     }
+}
+
+/// Waits until the switch forwards what comes from a port: the kernel tells the bridge of a carrier by a work queue, and a busy machine may
+/// be a second late.
+async fn forwards(handle: &Handle, port: u32) -> Result<(), rtnetlink::Error> {
+    let is_up = |link: LinkMessage| link.attributes.contains(&LinkAttribute::OperState(State::Up));
+    for _ in 0..TRIES {
+        if handle.link().get().match_index(port).execute().try_next().await?.is_some_and(is_up) {
+            break;
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    Ok(())
 }
 
 impl Netns {
