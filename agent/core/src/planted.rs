@@ -193,8 +193,7 @@ impl Bug {
         [Self::ClaimsEntitle, Self::BelievesBroadcasts, Self::OneSenderIsEnough, Self::OnlyWhoIsHeard];
 
     /// The same, in the core of sessions.
-    pub const SESSIONS_ON_NETWORKS: [Self; 3] =
-        [Self::ClaimsEntitle, Self::BelievesBroadcasts, Self::OneSenderIsEnough];
+    pub const SESSIONS_ON_NETWORKS: [Self; 2] = [Self::ClaimsEntitle, Self::BelievesBroadcasts];
 
     /// Bugs of the elector.
     pub const ELECTOR: [Self; 29] = [
