@@ -5,7 +5,7 @@ use mooring_agent_core::lease::{LeaseView, Record};
 use mooring_agent_core::rules::{MOVES, MOVES_WINDOW};
 
 use crate::check::Rule;
-use crate::clock::{MS, Nanos};
+use crate::clock::{MS, Nanos, SECOND};
 use crate::elector::Elector;
 use crate::fault::Fault;
 use crate::world::{World, nanos};
@@ -57,7 +57,7 @@ impl World<'_, Elector> {
         }
         // A take that waited for the API rests on a silence of before, and where switches answer for others nobody need answer since.
         let waited = self.plan.settings.network.proxy.is_some();
-        let late = if waited { nanos(rules.lease_duration) } else { 0 };
+        let late = if waited { nanos(rules.lease_duration) + 10 * SECOND } else { 0 };
         let wrong = match report {
             Report::Abandoned { holder } => {
                 let station = self.names.iter().position(|name| name == holder);
