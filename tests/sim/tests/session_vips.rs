@@ -35,7 +35,7 @@ const KEPT_SINCE_OLD_COPIES: &[u64] = &[3_100_609];
 
 /// The same, as they were drawn after the eleventh.
 const KEPT_SINCE_RACKS: &[u64] =
-    &[4_705, 53_947, 302_206, 2_062_658, 2_089_950, 3_320_454, 5_000_096, 5_000_167, 5_009_510, 5_013_429, 5_019_076];
+    &[4_705, 53_947, 302_206, 2_062_658, 3_320_454, 5_000_096, 5_000_167, 5_009_510, 5_013_429, 5_019_076];
 
 /// The same, as they were drawn after the twelfth.
 const KEPT_SINCE_CARDS: &[u64] = &[

@@ -136,7 +136,7 @@ impl World<'_, SessionVips> {
         let third = self.hosts[by].agent.as_ref().and_then(|a| a.own.third.iter().max().copied()).unwrap_or(0);
         // A write that waited for the API rests on a silence of before, and where switches answer for others nobody need answer since.
         let waited = self.plan.settings.network.proxy.is_some();
-        let late = if waited { nanos(self.plan.settings.rules.lease_duration) + 10 * SECOND } else { 0 };
+        let late = if waited { 600 * SECOND } else { 0 };
         if let Some(ago) = heard.map(|at| self.now - at).filter(|ago| ago + 3 * MS < least) {
             let text = format!("{} abandons {node}, and an answer reached it {} ms ago", self.names[by], ago / MS);
             self.violated(Rule::Witness, text);
