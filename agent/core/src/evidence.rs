@@ -54,6 +54,12 @@ impl Form {
         matches!(self, Self::Answer(_) | Self::AnswerToAll(_))
     }
 
+    /// Whether the frame may answer a broadcast: a network may have given it for a host that is gone.
+    #[must_use]
+    pub const fn is_to_all(self) -> bool {
+        matches!(self, Self::AnswerToAll(_))
+    }
+
     /// Whether the frame answers a request that went to the host alone.
     #[must_use]
     pub const fn is_alone(self) -> bool {

@@ -169,6 +169,12 @@ impl<S: Subject> World<'_, S> {
         (entry.station != by && self.now < entry.heard + age).then_some((entry.station, entry.mac))
     }
 
+    /// Whether a switch names another host than `station` to somebody who asks everybody.
+    #[must_use]
+    pub fn hides(&self, by: usize, segment: usize, what: What, station: usize) -> bool {
+        self.proxied(by, segment, what).is_some_and(|(named, _)| named != station)
+    }
+
     /// A switch next to the one who asks answers for another. Nobody else is asked.
     pub(crate) fn proxy_answers(&mut self, by: usize, segment: usize, what: What, sender: Sender) -> bool {
         if !self.is_plugged(by, segment) {

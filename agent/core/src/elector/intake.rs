@@ -111,9 +111,11 @@ impl Elector {
         self.step.again = true;
         self.recall.saw(self.lease.view(), &self.rules.node);
         // A node that comes while the Lease is handed over has never seen who hands it over.
-        let from = self.lease.view().and_then(LeaseView::handover).map(|handover| handover.from.clone());
-        let holder =
-            Some(self.lease.holder().to_owned()).filter(|holder| !holder.is_empty()).or(from).unwrap_or_default();
+        let holder = match self.lease.holder() {
+            "" => self.lease.view().and_then(LeaseView::handover).map_or("", |handover| &handover.from),
+            holder => holder,
+        };
+        let holder = holder.to_owned();
         if let Some(last) = self.candidacy.saw_holder(self.step.at.now, &holder) {
             // What was misjudged was the last holder's silence.
             self.candidacy.misjudged_until = Time::default();
@@ -156,7 +158,7 @@ impl Elector {
         }
         self.segment.witness.heard_for_another(mac, form);
         self.step.again = true;
-        if form.is_answer() && !form.is_alone() && self.asks_who_is_named() {
+        if form.is_to_all() && self.asks_who_is_named() {
             self.segment.named.name(now, NO_INTERFACE, address, mac);
             return;
         }

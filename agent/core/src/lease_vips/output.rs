@@ -59,7 +59,7 @@ impl Places {
     pub(super) fn seen_from(&self, node: &Node, indices: &BTreeSet<u32>) -> Node {
         let here = || self.interfaces.iter().filter(|one| indices.contains(&one.index));
         let gateways = here().flat_map(|one| one.gateways.iter().copied()).collect();
-        let bare = here().any(|one| !one.link.addresses.iter().any(IpAddr::is_ipv4));
+        let bare = here().any(|one| one.link.own_sender() == Sender::Unspecified);
         Node { gateways, bare, ..node.clone() }
     }
 

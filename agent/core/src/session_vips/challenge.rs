@@ -77,7 +77,7 @@ impl SessionVips {
 
     fn heard_another(&mut self, vip: &mut Vip, index: u32, mac: Mac, form: Form) {
         let now = self.step.at.now;
-        if form.is_answer() && !form.is_alone() && !planted!(BelievesBroadcasts) {
+        if form.is_to_all() && !planted!(BelievesBroadcasts) {
             self.segment.named.name(now, index, vip.address, mac);
             self.step.again = true;
             return;

@@ -74,9 +74,8 @@ impl<S: Subject> World<'_, S> {
         if self.pairs.get(&(vip, a, b)) == Some(&since) {
             // A switch names a third host to both, for as long as it knows that one: the fences have to do.
             let segment = S::segment_of(&self.plan.settings, vip);
-            let hides =
-                |from, other| self.proxied(from, segment, What::Vip(vip)).is_some_and(|(station, _)| station != other);
-            if hides(a, b) && hides(b, a) {
+            let what = What::Vip(vip);
+            if self.hides(a, segment, what, b) && self.hides(b, segment, what, a) {
                 return self.put(SHORT, Item::Look(Look::Pair { vip, a, b, since }));
             }
             let took = (self.now - since) / MS;

@@ -35,8 +35,8 @@ impl World<'_, Elector> {
         let window = if rules.witness_interval.is_zero() { 100 * MS } else { nanos(rules.witness_interval) };
         let silence = window * u64::from(rules.witness_misses + 1) + 2 * SECOND;
         // A switch that answers for another host keeps clients and candidates from this one.
-        let named = |vip| self.proxied(by, 0, What::Vip(vip)).is_none_or(|(station, _)| station == other);
-        let since = self.hosts[other].own.reached.filter(|_| other != by && (0..self.vips).all(named))?;
+        let hidden = (0..self.vips).any(|vip| self.hides(by, 0, What::Vip(vip), other));
+        let since = self.hosts[other].own.reached.filter(|_| other != by && !hidden)?;
         // Excused: to a machine that stood still with its clock, what it missed before is as fresh as it was.
         let slept = self.hosts[by].slept > 0 && self.hosts[by].slept + silence > self.now;
         (self.now - since > silence && !slept).then_some(self.now - since)
