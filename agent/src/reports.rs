@@ -169,6 +169,9 @@ pub fn cannot_remove(address: IpAddr, reason: &str) -> String {
 
 /// Addresses for people: the first few, and the number of the others.
 pub fn names(addresses: &[IpAddr]) -> String {
+    if addresses.is_empty() {
+        return "no VIP".into();
+    }
     let mut text = addresses.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
     if let Some(more) = addresses.len().checked_sub(NAMED).filter(|more| *more > 0) {
         // Writing to a String cannot fail.

@@ -32,11 +32,14 @@ impl Catalog {
         listed && objects && self.is_all_covered() && self.owners.is_known()
     }
 
-    /// The Lease of a VIP where each Service has a Lease: the Lease of the first of its Services, so that Services
-    /// which share an address are never in two places. None: no Service has the VIP.
+    /// The Lease of a VIP where each Service has a Lease: the Lease of the oldest of its Services, so that Services
+    /// which share an address are never in two places, and one that joins moves nothing. None: no Service has the VIP.
     #[must_use]
     pub fn lease_of(&self, address: IpAddr) -> Option<(String, String)> {
-        self.services_of(address).into_iter().find_map(|key| self.service(key)).map(Service::lease)
+        let users = self.services_of(address).into_iter().filter_map(|key| Some((key, self.service(key)?)));
+        users
+            .min_by_key(|(key, service)| (&service.metadata.creation_timestamp, *key))
+            .map(|(_, oldest)| oldest.lease())
     }
 
     /// A Service of type `LoadBalancer`.

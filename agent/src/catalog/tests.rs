@@ -409,6 +409,15 @@ fn what_services_state_counts_only_where_that_was_asked_for_and_no_object_says_m
     // Another Service shares the address: both use one Lease, always the same one.
     catalog.take(Seen::Services(Change::One(stating("api", "10.0.0.5", "Cluster"))));
     assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some("kubevip-api"));
+    // The Lease of the older one, whatever their names are.
+    for (web, api, has) in [("24", "25", "kubevip-web"), ("25", "24", "kubevip-api"), ("24", "24", "kubevip-api")] {
+        for (name, addresses, second) in [("web", "10.0.0.5,fd00::5", web), ("api", "10.0.0.5", api)] {
+            let mut one = stating(name, addresses, "Cluster");
+            one.metadata.creation_timestamp = Some(format!("2026-11-28T18:37:{second}Z"));
+            catalog.take(Seen::Services(Change::One(one)));
+        }
+        assert_eq!(lease(&catalog, "10.0.0.5").as_deref(), Some(has), "{web} {api}");
+    }
     // The demand of the object takes precedence.
     let labels = json!({"mooring.dev/advertise": "true"});
     let mut object = address("a", "10.0.0.5", &labels);

@@ -38,6 +38,8 @@ pub fn all() -> Vec<Test<()>> {
 const VIPS: u8 = 8;
 /// Longest time without either address while a Service moves: what a busy machine may add to none.
 const NEITHER: Duration = Duration::from_millis(500);
+/// Longest time without a VIP that goes over from one Lease to another.
+const BY_ANOTHER_LEASE: Duration = Duration::from_secs(3);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 pub(super) const POOLS: &str = "globalinclusterippools";
 
@@ -336,8 +338,23 @@ async fn with_another(both: &mut Both) -> Result<()> {
     both.shows("dns", &[vip(3)]).await?;
     both.shows("web", &[vip(2)]).await?;
     ensure!(total(&both.rig.timeline(vip(2)).nobody(from, now())) < NEITHER, "lost by sharing; {}", both.logs());
+    // Who was there first leaves: by a Lease for each Service, what stays goes over to another Lease.
+    let back = json!({"mooring.dev/sharing-key": "both", ADDRESSES: vip(2).to_string()});
+    both.edit("dns", json!({"metadata": {"annotations": back}})).await?;
+    both.shows("dns", &[vip(2)]).await?;
+    both.gone(vip(3)).await?;
+    let from = now();
+    let away = json!({"mooring.dev/sharing-key": null, ADDRESSES: vip(3).to_string()});
+    both.edit("web", json!({"metadata": {"annotations": away}})).await?;
+    both.rig.settled(vip(3)).await?;
+    both.shows("web", &[vip(3)]).await?;
+    both.rig.settled(vip(2)).await?;
+    let without = longest(&both.rig.timeline(vip(2)).nobody(from, now()));
+    ensure!(without < BY_ANOTHER_LEASE, "what stayed was on no node for {without:?}; {}", both.logs());
     both.rig.server.delete(&format!("{SERVICES}/dns")).await?;
-    both.gone(vip(3)).await
+    both.gone(vip(2)).await?;
+    let at = both.asks("web", vip(2)).await?;
+    both.moved("web", vip(3), vip(2), at).await
 }
 
 /// Changes in random order, with programs that lag or start again meanwhile. `MOORING_CHANGES_SEED` repeats one.
