@@ -67,10 +67,10 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
         for object in documents_in("allocator/phpipam/rbac.yaml")? {
             rig.server.apply(&object).await?;
         }
-        let meta = json!({"name": "phpipam", "namespace": "mooring-system"});
-        let data = json!({"username": USER, "password": PASSWORD});
-        rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
         let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
+        let meta = json!({"name": "phpipam", "namespace": "mooring-system"});
+        let data = json!({"endpoint": phpipam.endpoint(), "username": USER, "password": PASSWORD});
+        rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
         let subnet = phpipam.subnet([10, 200, 0, 0], 20, None);
         let many = async |count, at_once| bare(&rig, &phpipam, subnet, count, at_once).await;
         let floor = outside::floor(count, many).await?;

@@ -15,13 +15,50 @@ use crate::ipam::server::IPAM;
 use crate::observe::now;
 use crate::runner::Ctx;
 
+/// Whoever may write pools names a server of their own, for a Secret with another server's credential, with none, and for the token of a
+/// service account.
+pub async fn to_its_server_alone(_: &mut Ctx<()>) -> Result<()> {
+    let (rig, phpipam) = up().await?;
+    let other = PhpIpam::start(&rig.server.lab().host("client")?)?;
+    let (subnet, elsewhere) = (phpipam.subnet([192, 0, 2, 0], 28, None), other.subnet([192, 0, 2, 16], 28, None));
+    let both = format!("https://ipam.example.com/api\n{}/", phpipam.endpoint());
+    for (name, data) in [
+        ("nobodys", json!({"username": USER, "password": PASSWORD})),
+        ("several", json!({"endpoint": both, "username": USER, "password": PASSWORD})),
+        ("token", json!({"token": "a token of a service account"})),
+    ] {
+        let meta = json!({"name": name, "namespace": "mooring-system"});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data});
+        rig.server.apply(&secret).await?;
+    }
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let spec = |server: &PhpIpam, secret: &str, subnet: u64| {
+        json!({"endpoint": server.endpoint(), "appId": APP, "credentialsRef": {"name": secret}, "subnets": [subnet]})
+    };
+    for (secret, name) in [("phpipam", "theirs"), ("nobodys", "none"), ("token", "sa")] {
+        let pool = pool_with(&scope, name, spec(&other, secret, elsewhere)).await?;
+        claim(&scope, name, &pool).await?;
+        scope.refused_with(name, "PoolNotReady", "does not name").await?;
+    }
+    let pool = pool_with(&scope, "right", spec(&phpipam, "several", subnet)).await?;
+    claim(&scope, "right", &pool).await?;
+    all_bound(&scope, &phpipam, 1).await?;
+    ensure!(other.logins() == 0, "{} log-ins at a server that no Secret names", other.logins());
+    allocator.stop().await
+}
+
 pub async fn tls_and_ipv6(_: &mut Ctx<()>) -> Result<()> {
     let rig = with_kind().await?;
     let lab = rig.server.lab();
     let phpipam = PhpIpam::start_tls(&lab.host("client")?, &lab.dir().join("phpipam-pki"))?;
     let subnet = phpipam.subnet([0xfd00, 9, 0, 0, 0, 0, 0, 0], 64, None);
     let ca = phpipam.ca.clone().context("no authority")?;
-    for (name, more) in [("code", json!({"token": CODE, "ca.crt": ca})), ("no-ca", json!({"token": CODE}))] {
+    let server = phpipam.endpoint();
+    for (name, more) in [
+        ("code", json!({"endpoint": server, "token": CODE, "ca.crt": ca})),
+        ("no-ca", json!({"endpoint": server, "token": CODE})),
+    ] {
         let meta = json!({"name": name, "namespace": "mooring-system"});
         rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": more})).await?;
     }

@@ -58,7 +58,7 @@ pub async fn claim_to_release(_: &mut Ctx<()>) -> Result<()> {
 
 pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     let (rig, phpipam) = up().await?;
-    secret(&rig, "wrong").await?;
+    secret(&rig, &phpipam, "wrong").await?;
     let subnet = phpipam.subnet([192, 0, 2, 0], 27, None);
     let allocator = rig.start_with("allocator", &ARGS).await?;
     let scope = rig.scope().await?;
@@ -67,7 +67,7 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     // The wrong password is told, and not tried again and again: phpIPAM would block the address.
     scope.refused_with("c0", "PoolNotReady", "Invalid username or password").await?;
     ensure!(phpipam.logins() < 10, "{} log-ins", phpipam.logins());
-    secret(&rig, PASSWORD).await?;
+    secret(&rig, &phpipam, PASSWORD).await?;
     let spec = json!({"endpoint": phpipam.endpoint(), "appId": APP, "credentialsRef": {"name": "phpipam"},
         "subnets": [subnet], "drift": "Report"});
     let only_told = pool_with(&scope, "told", spec).await?;

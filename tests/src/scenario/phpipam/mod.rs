@@ -30,6 +30,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("phpipam", life::claim_to_release, "claim-to-release", 5).quick(),
         story!("phpipam", life::changed_by_people, "changed-by-people", 5),
+        story!("phpipam", forms::to_its_server_alone, "a-credential-goes-to-its-server-alone", 5),
         story!("phpipam", faults::at_random, "faults-at-random", 5),
         story!("phpipam", forms::tls_and_ipv6, "tls-app-code-ipv6", 5),
         story!("phpipam", forms::taken_over, "taken-over", 5),
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Test<()>> {
 async fn up() -> Result<(AllocatorRig, PhpIpam)> {
     let rig = with_kind().await?;
     let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
+    secret(&rig, &phpipam, PASSWORD).await?;
     Ok((rig, phpipam))
 }
 
@@ -51,13 +53,13 @@ async fn with_kind() -> Result<AllocatorRig> {
     for object in documents_in("allocator/phpipam/rbac.yaml")? {
         rig.server.apply(&object).await?;
     }
-    secret(&rig, PASSWORD).await?;
     Ok(rig)
 }
 
-async fn secret(rig: &AllocatorRig, password: &str) -> Result<()> {
+/// The Secret with the credential, for that server.
+async fn secret(rig: &AllocatorRig, phpipam: &PhpIpam, password: &str) -> Result<()> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "phpipam", "namespace": "mooring-system"},
-        "stringData": {"username": USER, "password": password}});
+        "stringData": {"endpoint": phpipam.endpoint(), "username": USER, "password": password}});
     rig.server.apply(&secret).await?;
     Ok(())
 }

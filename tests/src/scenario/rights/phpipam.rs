@@ -24,13 +24,13 @@ pub async fn all_that_it_does(_: &mut Ctx<()>) -> Result<()> {
     let server = Server::shaped(Shape::api_servers(1).audited(), Crds::ClusterApi).await?;
     server.install("crds/phpipam").await?;
     let rig = AllocatorRig::confined(server, Crds::ClusterApi, &roles).await?;
+    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
     for namespace in ["mooring-system", "default"] {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "phpipam", "namespace": namespace},
-            "stringData": {"username": PHPIPAM_USER, "password": PASSWORD}});
+            "stringData": {"endpoint": phpipam.endpoint(), "username": PHPIPAM_USER, "password": PASSWORD}});
         rig.server.apply(&secret).await?;
     }
     super::refused(&rig.server, USER, &["/api/v1/namespaces/default/secrets/phpipam", "/api/v1/secrets"]).await?;
-    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
     let subnet = phpipam.subnet([192, 0, 2, 0], 28, None);
     let allocator = rig.start_with("allocator", &ARGS).await?;
     let scope = rig.scope().await?;

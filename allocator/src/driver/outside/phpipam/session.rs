@@ -34,6 +34,24 @@ const SUBNET_LASTS: Duration = Duration::from_mins(5);
 /// After a refused log-in, the next one waits this long.
 const REFUSED_LASTS: Duration = Duration::from_mins(10);
 
+/// The key of the Secret that names the servers which may have its credential.
+const SERVER: &str = "endpoint";
+
+/// Whether a Secret may be sent to that server: it names the server itself. Otherwise whoever may write pools could send the credential
+/// of any Secret to a server of their own.
+///
+/// # Errors
+/// The Secret names no server, or others.
+fn is_for(url: &str, named: Option<&str>) -> Result<(), String> {
+    let mut servers = named.unwrap_or_default().split_whitespace().map(|one| one.trim_end_matches('/'));
+    if servers.any(|one| one == url) {
+        return Ok(());
+    }
+    Err(format!(
+        "the Secret does not name {url} as a server that may have its credential: add the pool's endpoint under the key {SERVER}"
+    ))
+}
+
 /// What is kept between calls.
 #[derive(Default)]
 pub(super) struct State {
@@ -106,6 +124,11 @@ impl PhpIpam {
     }
 
     fn open(&self, secret: Secret) -> Result<Session, String> {
+        let url = self.spec.url().unwrap_or_default();
+        let url = url.trim_end_matches('/');
+        if self.spec.credentials_ref.is_some() {
+            is_for(url, secret.text(SERVER).as_deref())?;
+        }
         let inline = self.spec.credentials.as_ref().filter(|_| self.spec.credentials_ref.is_none());
         let of =
             |key, inline: Option<&String>| secret.text(key).or_else(|| inline.cloned()).filter(|one| !one.is_empty());
@@ -116,8 +139,7 @@ impl PhpIpam {
             (None, Some(username), Some(password)) => Credentials::User { username, password },
             _ => return Err("the Secret has neither username and password, nor token: add them".to_owned()),
         };
-        let url = self.spec.url().unwrap_or_default();
-        let url = url.trim_end_matches('/').parse().map_err(|error| format!("endpoint is no URL: {error}"))?;
+        let url = url.parse().map_err(|error| format!("endpoint is no URL: {error}"))?;
         let mut config = kube::Config::new(url);
         config.root_cert = secret.authorities("ca.crt")?;
         let options = Options { agent: AGENT, connect_timeout: CONNECT, idle: 8 };
