@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use crate::cluster::Cluster;
 use crate::datapath;
 use crate::event_loop::Signals;
+use crate::ops::descriptors;
 use crate::ops::lock::{Lock, LockError};
 use crate::ops::status_server::StatusServer;
 use crate::ops::{self, Ops};
@@ -23,6 +24,7 @@ pub async fn run(settings: Settings) -> Result<(), RunError> {
     if !missing.is_empty() {
         return Err(RunError::Capabilities(missing));
     }
+    descriptors::raise();
     let settings = Arc::new(settings);
     let ops = Ops::new(ops::boottime, &settings.node_name);
     if let Some(listen) = settings.metrics {

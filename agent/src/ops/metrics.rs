@@ -20,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 pub use labels::{Form, Netlink, Takeover, Transition};
 
+use super::descriptors;
 use crate::api::Verb;
 use crate::core::echo::State;
 use crate::core::time::Time;
@@ -89,6 +90,8 @@ pub struct Metrics {
     services_carried: Gauge,
     lease_of_other_program: Gauge,
     services_of_other_program: Gauge,
+    files_open: Gauge,
+    files_most: Gauge,
 }
 
 impl Metrics {
@@ -113,6 +116,8 @@ impl Metrics {
             services_carried: Gauge::default(),
             lease_of_other_program: Gauge::default(),
             services_of_other_program: Gauge::default(),
+            files_open: Gauge::default(),
+            files_most: Gauge::default(),
         };
         metrics.register(node);
         metrics
@@ -188,6 +193,8 @@ impl Metrics {
                 &self.services_of_other_program,
             ),
         ];
+        r.register("open_files", "How many files and connections the agent has open", self.files_open.clone());
+        r.register("max_open_files", "How many files and connections it may have open", self.files_most.clone());
         for (name, help, gauge) in services {
             r.register(name, help, gauge.clone());
         }
@@ -300,6 +307,11 @@ impl Metrics {
     pub fn page(&self, now: Time) -> Result<String, std::fmt::Error> {
         for (address, until) in self.fences.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             self.fence_left.get_or_create(&by(*address)).set(until.since(now).as_secs_f64());
+        }
+        for (gauge, value) in [(&self.files_open, descriptors::open()), (&self.files_most, descriptors::most())] {
+            if let Some(value) = value {
+                gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
         }
         let mut page = String::new();
         text::encode(&mut page, &self.registry)?;

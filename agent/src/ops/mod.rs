@@ -1,5 +1,6 @@
 //! What operators see: metrics, health, status, the log. Also the lock that keeps two agents apart.
 
+pub mod descriptors;
 pub mod health;
 pub mod lock;
 pub mod metrics;
