@@ -33,9 +33,7 @@ pub async fn to_its_server_alone(_: &mut Ctx<()>) -> Result<()> {
     }
     let allocator = rig.start_with("allocator", &ARGS).await?;
     let scope = rig.scope().await?;
-    let spec = |server: &PhpIpam, secret: &str, subnet: u64| {
-        json!({"endpoint": server.endpoint(), "appId": APP, "credentialsRef": {"name": secret}, "subnets": [subnet]})
-    };
+    let spec = |server: &PhpIpam, secret: &str, subnet: u64| json!({"endpoint": server.endpoint(), "appId": APP, "credentialsRef": {"name": secret}, "subnets": [subnet]});
     for (secret, name) in [("phpipam", "theirs"), ("nobodys", "none"), ("token", "sa")] {
         let pool = pool_with(&scope, name, spec(&other, secret, elsewhere)).await?;
         claim(&scope, name, &pool).await?;
