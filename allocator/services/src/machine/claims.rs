@@ -358,7 +358,7 @@ impl Machine {
                     slot.members.contains_key(other) || seen.iter().any(|(key, _)| key == other)
                 };
                 let other = self.shown_by(ip, |other| recorded || named(other))?;
-                format!("Service {other} shows it")
+                format!("Service {other} has it by its status or its record")
             }
         };
         Some(Write::Exchange(target, owner))

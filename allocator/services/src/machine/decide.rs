@@ -18,6 +18,7 @@ use crate::sharing::{self, Join};
 
 use super::join::Trouble;
 use super::place::Want;
+use super::recorded::ComesBack;
 use super::slots::{Held, Topic};
 use super::{Machine, Report, Who};
 
@@ -109,14 +110,16 @@ impl Machine {
             self.switch(&service, family);
             let state = self.state(&service, family);
             let passes = |trouble: &Trouble| trouble.reason == Reason::Allocating;
-            let waits = wish.is_ok()
-                && self.recorded(&service, family).is_some()
-                && settled.as_ref().err().is_none_or(passes)
-                && state.as_ref().err().is_none_or(passes);
-            self.note_coming_back(key, family, waits);
-            comes_back |= waits;
-            if settled.as_ref().err().is_some_and(passes) || state.as_ref().err().is_some_and(passes) {
-                let asked = settles.as_ref().and_then(|settles| settles.addresses[place(family)]);
+            let asked = settles.as_ref().and_then(|settles| settles.addresses[place(family)]);
+            let is_wanted = |ip: &IpAddr| wish.is_ok() && asked.is_none_or(|asked| asked == *ip);
+            let comes = match self.recorded(&service, family).filter(is_wanted) {
+                Some(ip) if state.as_ref().err().is_none_or(passes) => ComesBack::after(settled.as_ref().err(), ip),
+                _ => ComesBack::No,
+            };
+            self.note_coming_back(key, family, comes);
+            comes_back |= comes != ComesBack::No;
+            let waits = settled.as_ref().err().is_some_and(|trouble| passes(trouble) || comes != ComesBack::No);
+            if waits || state.as_ref().err().is_some_and(passes) {
                 claiming.0 |= asked.or(recorded).is_some_and(|ip| self.had(&service, ip));
                 claiming.1 |= asked.is_some();
             }

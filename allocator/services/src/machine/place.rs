@@ -217,7 +217,14 @@ impl Machine {
         let found = match (want.requested, want.recorded) {
             (Some(ip), _) => self.that_one(service, ip)?,
             (None, Some(ip)) => match self.that_one(service, ip) {
-                // Somebody else has it now, or no pool of the Service has it any more.
+                Err(Trouble { reason, message, until }) if reason.is_not_yet() && reason != Reason::Allocating => {
+                    let message = format!(
+                        "the Service had {ip}, and waits for it; {message}; to have any other address, set the annotation {}",
+                        crate::words::REALLOCATE
+                    );
+                    return Err(Trouble { reason, message, until });
+                }
+                // Somebody else has it now.
                 Err(trouble) if trouble.reason != Reason::Allocating => {
                     self.comes_back_no_more(&service.key, want.family);
                     if self.takeover.unsettled.iter().any(|key| *key != service.key) {
@@ -239,6 +246,12 @@ impl Machine {
             }
             Found::Pool(pool) => pool,
         };
+        if want.requested.is_none()
+            && let Some((ip, other)) = self.awaited_of(&pool, &service.key)
+        {
+            let message = format!("it waits until Service {other} has claimed {ip}, which it had before");
+            return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip)]));
+        }
         let (_, across) = self.namespace(service);
         let member = (service.key.clone(), service.uid.clone());
         Ok(self.own_claim(&member, want, &pool, across))
@@ -427,7 +440,7 @@ impl Machine {
                 // What the Service has already stays, whatever others show.
                 let recorded = record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
                 let other = self.shown_by(ip, |other| recorded || *other == service.key)?;
-                (Reason::AddressTaken, format!("the status of Service {other} shows {ip}: ask for another address"))
+                (Reason::AddressTaken, format!("Service {other} has {ip} by its status or its record: ask for another address"))
             }
         };
         Some(Trouble::new(reason, message, [Topic::Ip(ip)]))

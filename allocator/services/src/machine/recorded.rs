@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::Key;
+use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::place;
 use crate::objects::{Claim, Service};
@@ -16,10 +16,43 @@ use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
 
+use super::join::Trouble;
+use super::slots::Topic;
 use super::{Machine, Who};
 
-/// How long a Service waits for the address of its record, while the claim that had it is being released.
+/// How long a Service waits for the address of its record, while the claim that had it is being released: somebody's finalizer may
+/// hold that claim.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a Service waits for that is to get the address of its record again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ComesBack {
+    /// It does not wait.
+    No,
+    /// For the claim that had the address to be released: not for ever.
+    WhenReleased,
+    /// For a pool that has the address, or for its claim: as long as it takes. After a restore, pools and namespaces may come later
+    /// than Services.
+    WhenGiven,
+}
+
+impl Reason {
+    /// Whether an address that a Service had may still come back to it: what would give the address may not be there yet.
+    pub(super) const fn is_not_yet(self) -> bool {
+        matches!(self, Self::Allocating | Self::NoPool | Self::PoolNotUsable | Self::AddressNotInPool)
+    }
+}
+
+impl ComesBack {
+    /// What a Service waits for that had this address, and now has this trouble.
+    pub(super) fn after(trouble: Option<&Trouble>, ip: IpAddr) -> Self {
+        match trouble {
+            Some(trouble) if !trouble.reason.is_not_yet() => Self::No,
+            Some(trouble) if trouble.until.contains(&Topic::Ip(ip)) => Self::WhenReleased,
+            _ => Self::WhenGiven,
+        }
+    }
+}
 
 impl Machine {
     /// The address of a family that a Service has by its record, and by no claim; or that its claim is on the way to get
@@ -56,17 +89,40 @@ impl Machine {
         shows(service, ip) || self.recorded(service, Family::of(ip)) == Some(ip)
     }
 
-    /// Notes whether the Service waits for the address of a family in its record. The wait ends.
-    pub(super) fn note_coming_back(&mut self, key: &Key, family: Family, waits: bool) {
+    /// Notes what the Service waits for to get the address of a family in its record.
+    pub(super) fn note_coming_back(&mut self, key: &Key, family: Family, comes: ComesBack) {
         let now = self.work.now();
         let Some(slot) = self.services.get_mut(key) else { return };
         let by = &mut slot.comes_back_by[place(family)];
-        if waits {
-            let by = *by.get_or_insert(now + COMES_BACK_WITHIN);
-            self.work.mark_at(by, Who::Service(key.clone()));
-        } else if slot.held[place(family)].current.is_some() {
-            *by = None;
+        match comes {
+            ComesBack::WhenReleased => {
+                let by = *by.get_or_insert(now + COMES_BACK_WITHIN);
+                self.work.mark_at(by, Who::Service(key.clone()));
+            }
+            ComesBack::WhenGiven => *by = None,
+            ComesBack::No if slot.held[place(family)].current.is_some() => *by = None,
+            ComesBack::No => {}
         }
+    }
+
+    /// The address of a family that a Service waits for to come back, and that nobody else is to get meanwhile: no pool has the
+    /// address yet, or the claim for it is on its way.
+    pub(super) fn awaited(&self, service: &Service, family: Family) -> Option<IpAddr> {
+        let ip = self.recorded(service, family)?;
+        let claims = self.services.get(&service.key)?.held[place(family)].current.is_some();
+        (claims || !self.seen.pools.iter().any(|pool| pool.lists(ip))).then_some(ip)
+    }
+
+    /// An address of this pool that another Service waits for to come back. Nobody gets an address by chance there before that one has
+    /// claimed its own.
+    pub(super) fn awaited_of(&self, pool: &PoolRef, except: &Key) -> Option<(IpAddr, &Key)> {
+        let pool = self.seen.pools.get(pool)?;
+        let awaits = |key: &&Key, ip: IpAddr| {
+            let service = self.services.get(*key).map(|slot| &slot.service);
+            *key != except && service.is_some_and(|one| !shows(one, ip) && self.recorded(one, Family::of(ip)) == Some(ip))
+        };
+        let mut all = self.takeover.unclaimed.iter().filter(|(ip, _)| pool.lists(**ip));
+        all.find_map(|(ip, keys)| Some((*ip, keys.iter().find(|key| awaits(key, *ip))?)))
     }
 
     /// The Service cannot have the address of its record: it gets any other one.

@@ -1,11 +1,12 @@
 //! Addresses that Services show without a claim: another controller gave them, or they are from before and cannot be
-//! claimed. They carry traffic, so no other Service gets them.
+//! claimed. They carry traffic, so no other Service gets them. Nor does another Service get what a restored one waits for.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use mooring_allocator_core::names::Key;
 
+use crate::families;
 use crate::objects::Service;
 use crate::record;
 
@@ -14,10 +15,12 @@ use super::slots::{Held, Topic};
 use super::{Machine, Who};
 
 impl Machine {
-    /// Notes the addresses that a Service shows without a claim.
+    /// Notes the addresses that a Service shows, or is to have again, without a claim.
     pub(super) fn note_unclaimed(&mut self, service: &Service) {
         let claimed = self.held_addresses(&service.key);
-        let shown = service.ingress.iter().map(|one| one.ip).filter(|ip| !claimed.contains(ip));
+        let awaited = families::wanted(service).families.into_iter().filter_map(|family| self.awaited(service, family));
+        let awaited: Vec<IpAddr> = if self.ours(service) { awaited.collect() } else { Vec::new() };
+        let shown = service.ingress.iter().map(|one| one.ip).chain(awaited).filter(|ip| !claimed.contains(ip));
         let shown = if service.load_balancer { shown.collect() } else { BTreeSet::new() };
         self.set_unclaimed(&service.key, &shown);
     }
@@ -29,7 +32,7 @@ impl Machine {
         held.filter_map(|claim| self.address_of(claim)?.address).collect()
     }
 
-    /// These are the addresses that a Service shows without a claim.
+    /// These are the addresses that a Service shows, or is to have again, without a claim.
     pub(super) fn set_unclaimed(&mut self, key: &Key, shown: &BTreeSet<IpAddr>) {
         let Some(slot) = self.services.get_mut(key) else { return };
         if slot.unclaimed == *shown {
@@ -60,7 +63,7 @@ impl Machine {
         self.work.mark(Who::Pools);
     }
 
-    /// A Service that shows an address without a claim. `except`: Services that do not count.
+    /// A Service that shows an address, or is to have it again, without a claim. `except`: Services that do not count.
     pub(super) fn shown_by(&self, ip: IpAddr, except: impl Fn(&Key) -> bool) -> Option<&Key> {
         let showing = self.takeover.unclaimed.get(&ip).filter(|_| !planted(Flaw::UnclaimedIsFree))?;
         showing.iter().find(|key| !except(key))

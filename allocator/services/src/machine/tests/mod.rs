@@ -11,6 +11,7 @@ mod pools;
 mod random;
 mod requests;
 mod restored;
+mod restored_orders;
 mod several;
 mod sharing;
 mod takeover;

@@ -118,12 +118,16 @@ fn what_somebody_else_has_is_not_waited_for() {
     world.apply(again);
     world.run();
     assert_eq!(world.shows(&copy), "10.0.0.4");
-    // One whose address is in no pool any more.
+    // One whose address is in no pool any more waits for a pool that has it, or until people say otherwise.
     let mut again = exported(&world, &copy);
     again.notes.record = Some("shop/old=192.168.9.9".into());
     again.notes.addresses = Some("192.168.9.9".into());
     world.delete(&copy);
     world.apply(again);
+    world.later(60);
+    world.refused(&copy, "AddressNotInPool", "mooring.dev/reallocate");
+    assert_eq!((&*world.shows(&copy), world.says(&copy)), ("", Some("192.168.9.9")));
+    world.edit(&copy, |one| one.notes.reallocate = true);
     world.run();
     assert_eq!(world.shows(&copy), "10.0.0.4");
 }
