@@ -78,6 +78,7 @@ impl Record {
             others: false,
             bound: self.bound.then(|| key(at).name),
             voided: 0,
+            had: None,
             requested: None,
             hold: Hold::None,
             condition: self.bound.then_some(condition),
@@ -160,12 +161,12 @@ impl World {
         let revision = self.revision;
         let mut answer = |done| todo.push(Event::Answer { id, result: Ok(done) });
         match write {
-            Write::AddFinalizer(t) | Write::RemoveFinalizer(t) | Write::Bind(t, ..) => {
+            Write::AddFinalizer(t, _) | Write::RemoveFinalizer(t) | Write::Bind(t, ..) => {
                 let at = number(&t.key);
                 let record = &mut self.records[at];
                 record.version = revision;
                 match write {
-                    Write::AddFinalizer(_) => record.finalizer = true,
+                    Write::AddFinalizer(..) => record.finalizer = true,
                     Write::Bind(..) => record.bound = true,
                     _ => record.finalizer = false,
                 }

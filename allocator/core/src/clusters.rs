@@ -212,6 +212,7 @@ mod tests {
             others: false,
             bound: None,
             voided: 0,
+            had: None,
             requested: None,
             hold: Hold::None,
             condition: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
+use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, Uid, Version};
 use mooring_allocator_core::protocol::{Claim, Condition, Hold, Reason};
 use mooring_allocator_core::retained_meta::{
@@ -129,6 +129,8 @@ impl ClaimJson<'_> {
             machine: for_machine(meta).map(Box::new),
             owned: meta.owner_references.as_ref().is_some_and(|all| !all.is_empty()),
         };
+        let bound = self.bound(&key);
+        let had = if bound.is_none() { had(annotations) } else { None };
         Ok(Some(Claim {
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
@@ -137,9 +139,10 @@ impl ClaimJson<'_> {
             deleting: meta.deletion_timestamp.is_some(),
             finalizer,
             others,
-            bound: self.bound(&key),
+            bound,
             voided: voided(annotations),
             requested: requested.map(|text| Box::from(cut_bytes(text, LONGEST_REQUEST))),
+            had,
             hold: Hold::None,
             condition: self.ready(api),
             key,
@@ -279,6 +282,11 @@ pub const fn family_label(family: Family) -> &'static str {
 pub(super) fn voided(annotations: Option<&Annotations<'_>>) -> u32 {
     let count = annotations.and_then(|a| a.voided.as_ref()?.parse().ok());
     count.filter(|&count| count < u32::MAX).unwrap_or(0)
+}
+
+/// What a claim was given before. A bound claim has an `IPAddress` that says so.
+pub(super) fn had(annotations: Option<&Annotations<'_>>) -> Option<Box<Block>> {
+    Block::read(annotations?.address.as_ref()?).map(Box::new)
 }
 
 pub(super) fn reason(text: &str) -> Reason {

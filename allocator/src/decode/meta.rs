@@ -74,6 +74,7 @@ read_by_name! {
         annotations::PAUSED => paused: IgnoredAny,
         annotations::REQUESTED_ADDRESS => requested: Text<'a>,
         metal3::REQUESTED_ADDRESS => requested_of_metal3: Text<'a>,
+        annotations::ADDRESS => address: Text<'a>,
         annotations::VOIDED => voided: Text<'a>,
         annotations::ATTEMPT => attempt: Text<'a>,
         annotations::RESTS_FOR => rests_for: Text<'a>,

@@ -51,7 +51,7 @@ const fn lane(write: &Write) -> usize {
         | Write::RemovePoolFinalizer(_)
         | Write::PoolStatus(..) => 0,
         Write::Create(_) | Write::Adopt(..) => 1,
-        Write::AddFinalizer(_) | Write::Condition(..) => 2,
+        Write::AddFinalizer(..) | Write::Condition(..) => 2,
     }
 }
 
@@ -140,8 +140,8 @@ mod tests {
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: String::new() };
         let mut queue = Queue::default();
         let writes = [
-            Write::AddFinalizer(target()),
-            Write::AddFinalizer(target()),
+            Write::AddFinalizer(target(), None),
+            Write::AddFinalizer(target(), None),
             Write::Bind(target(), "c".into(), condition),
         ];
         writes.into_iter().zip(1..).for_each(|(write, id)| queue.push(Job::Claims(Numbered { id, write })));

@@ -136,7 +136,7 @@ impl Ops {
 /// A short name.
 const fn name(write: &Write) -> &'static str {
     match write {
-        Write::AddFinalizer(_) => "the finalizer of a claim",
+        Write::AddFinalizer(..) => "the finalizer of a claim",
         Write::RemoveFinalizer(_) => "the end of a claim",
         Write::Void(..) => "the count of a claim",
         Write::Bind(..) | Write::Unbind(..) => "the binding of a claim",

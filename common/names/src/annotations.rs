@@ -9,6 +9,12 @@ crate::mark::marks! {
         on: "IPAddressClaim, before it has an address", value: "an address, `10.0.0.7` say", "people, allocator" => "allocator"
     }
 
+    /// The address, or the prefix, that the claim is given. Backups have no status: by this annotation a claim that is restored
+    /// before its `IPAddress` gets the same address again, if nobody else has it.
+    Annotation ADDRESS = "mooring.dev/address" {
+        on: "IPAddressClaim", value: "an address, or a prefix", "allocator" => "allocator"
+    }
+
     /// How many of the claim's `IPAddress` objects were declared void, one after another had its address earlier. None of a
     /// lower number may ever be bound.
     Annotation VOIDED = "mooring.dev/voided" {

@@ -48,8 +48,8 @@ pub enum Action {
 /// A write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Put our finalizer on a claim.
-    AddFinalizer(Target),
+    /// Put our finalizer on a claim, and the annotation that says which address it is given, as far as that is known.
+    AddFinalizer(Target, Option<Block>),
     /// Remove our finalizer from a claim.
     RemoveFinalizer(Target),
     /// Set a claim's count of void objects (an annotation).

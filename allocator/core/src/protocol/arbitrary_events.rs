@@ -81,6 +81,7 @@ impl Arbitrary {
             others: self.0.one_in(4),
             bound: self.maybe(|o| o.key().name),
             voided: self.count(),
+            had: None,
             requested: self.maybe(|o| o.text().into()),
             hold,
             condition: self.maybe(Self::condition),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::block::Block;
 use crate::book::Counts;
 use crate::names::{ClaimKind, Key, PoolRef, Uid, Version};
 use crate::placement_hints::Facts;
@@ -36,6 +37,8 @@ pub struct Claim {
     pub voided: u32,
     /// The annotation that asks for an address.
     pub requested: Option<Box<str>>,
+    /// Our annotation on a claim that is not bound: what it was given before, perhaps in another cluster.
+    pub had: Option<Box<Block>>,
     /// Whether the claim must be left alone.
     pub hold: Hold,
     /// Its `Ready` condition.

@@ -95,6 +95,7 @@ impl StoredClaim {
             others: false,
             bound: self.bound.clone(),
             voided: 0,
+            had: None,
             requested: self.requested.map(|ip| ip.to_string().into()),
             hold: protocol::Hold::None,
             condition: refused.map(|(reason, message)| protocol::Condition { ready: false, reason, message }),

@@ -70,7 +70,7 @@ impl Index {
     pub fn done(&mut self, write: &Write, result: Result<Bytes, ApiError>) -> Result<Done, Failure> {
         let bytes = result.map_err(|error| error.failure())?;
         match write {
-            Write::AddFinalizer(target)
+            Write::AddFinalizer(target, _)
             | Write::RemoveFinalizer(target)
             | Write::Void(target, _)
             | Write::Bind(target, ..)

@@ -137,12 +137,12 @@ fn claims(events: &[Event]) -> Vec<Claim> {
 fn the_finalizer_is_added_beside_others() {
     let (side, _) =
         ApiSide::with(&[claim("a", &json!({})), claim("b", &json!({"metadata": {"finalizers": ["theirs"]}}))]);
-    let (call, body) = side.call(&Write::AddFinalizer(target("a")));
+    let (call, body) = side.call(&Write::AddFinalizer(target("a"), None));
     assert_eq!(call.path, "/apis/ipam.cluster.x-k8s.io/v1beta2/namespaces/n/ipaddressclaims/a");
     assert_eq!(call.verb, Verb::Patch);
     let ours = "ipam.cluster.x-k8s.io/ReleaseAddress";
     assert_eq!(body, json!({"metadata": {"finalizers": [ours], "resourceVersion": "5", "uid": "u-a"}}));
-    let (_, body) = side.call(&Write::AddFinalizer(target("b")));
+    let (_, body) = side.call(&Write::AddFinalizer(target("b"), None));
     assert_eq!(body["metadata"]["finalizers"], json!(["theirs", ours]));
 }
 
@@ -150,8 +150,8 @@ fn the_finalizer_is_added_beside_others() {
 fn a_write_that_was_decided_on_something_older_is_not_sent() {
     let (mut side, _) = ApiSide::with(&[claim("a", &json!({}))]);
     side.line(Resource::Claims, "MODIFIED", &claim("a", &json!({"metadata": {"resourceVersion": "6"}})));
-    assert!(matches!(side.index.prepare(&Write::AddFinalizer(target("a"))), Prepared::Stale));
-    assert!(matches!(side.index.prepare(&Write::AddFinalizer(target("never-seen"))), Prepared::Stale));
+    assert!(matches!(side.index.prepare(&Write::AddFinalizer(target("a"), None)), Prepared::Stale));
+    assert!(matches!(side.index.prepare(&Write::AddFinalizer(target("never-seen"), None)), Prepared::Stale));
 }
 
 #[test]
@@ -479,14 +479,14 @@ fn answers_are_read() {
     let (mut side, _) = ApiSide::with(&[claim("a", &json!({}))]);
     side.list(Resource::Addresses, &[]);
     side.step(&[Event::Leading(Some(Duration::MAX))]);
-    let write = Write::AddFinalizer(target("a"));
+    let write = Write::AddFinalizer(target("a"), None);
     let id = side.writes.iter().find(|(_, one)| *one == write).unwrap().0;
     let after = claim("a", &json!({"metadata": {"resourceVersion": "6", "finalizers": ["x"]}}));
     let done = side.index.done(&write, Ok(after.to_string().into())).unwrap();
     assert!(matches!(&done, Done::There(Object::Claim(claim)) if claim.version == Version::from("6")));
     side.step(&[Event::Answer { id, result: Ok(done) }]);
     let next = Target { version: Version::from("6"), ..target("a") };
-    let (_, body) = side.call(&Write::AddFinalizer(next));
+    let (_, body) = side.call(&Write::AddFinalizer(next, None));
     assert_eq!(body["metadata"]["finalizers"][0], "x", "what the answer showed is what is written over");
     let gone = json!({"kind": "Status", "status": "Success", "details": {"uid": "u-a"}});
     let done = side.index.done(&Write::DeleteAddress(target("a")), Ok(gone.to_string().into()));
@@ -686,7 +686,7 @@ fn metal3s_kinds_are_waited_for_unless_they_may_not_be_listed() {
     // The permission comes.
     side.list(Resource::Metal3Addresses, &[]);
     let writes = wanted(&mut side);
-    let finalizer = |write: &Write| matches!(write, Write::AddFinalizer(one) if one.key == Key::of_metal3("n", "c"));
+    let finalizer = |write: &Write| matches!(write, Write::AddFinalizer(one, _) if one.key == Key::of_metal3("n", "c"));
     assert!(writes.iter().any(finalizer), "{writes:?}");
 }
 
@@ -734,7 +734,7 @@ fn metal3s_claims_are_written_as_its_users_read_them() {
     let key = Key::of_metal3("n", "c");
     let target = Target { key: key.clone(), uid: Uid::from("u-m-c"), version: Version::from("5") };
     let path = "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ipclaims/c";
-    let (call, body) = side.call(&Write::AddFinalizer(target.clone()));
+    let (call, body) = side.call(&Write::AddFinalizer(target.clone(), None));
     assert_eq!((&*call.path, &body["metadata"]["finalizers"]), (path, &json!(["ipclaim.ipam.metal3.io"])));
     let bind = Write::Bind(target.clone(), "net-10-0-0-1".into(), condition(true, Reason::AddressAllocated));
     let (call, body) = side.call(&bind);

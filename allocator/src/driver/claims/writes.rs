@@ -60,7 +60,13 @@ impl Index {
     #[must_use]
     pub fn prepare(&self, write: &Write) -> Prepared {
         match write {
-            Write::AddFinalizer(target) => self.claim_meta(target, |ours| MetaChange::new().finalizer(ours)),
+            Write::AddFinalizer(target, given) => {
+                let given = given.map(|block| block.to_string());
+                self.claim_meta(target, |ours| match &given {
+                    Some(given) => MetaChange::new().finalizer(ours).annotation(annotations::ADDRESS, Some(given)),
+                    None => MetaChange::new().finalizer(ours),
+                })
+            }
             Write::RemoveFinalizer(target) => self.claim_meta(target, |ours| MetaChange::new().without_finalizer(ours)),
             Write::Void(target, count) => {
                 self.claim_meta(target, |_| MetaChange::new().annotation(annotations::VOIDED, Some(&count.to_string())))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::block::Block;
 use crate::names::Key;
 use crate::provider::{Ask, HeldBy, Provider, Refusal, Until};
 
@@ -91,9 +92,10 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    pub(super) fn add_finalizer(&mut self, slot: u32) {
+    /// Puts our finalizer on a claim, and which address it is given.
+    pub(super) fn add_finalizer(&mut self, slot: u32, given: Option<Block>) {
         if let Some(target) = self.target(slot) {
-            self.claim_write(slot, Write::AddFinalizer(target));
+            self.claim_write(slot, Write::AddFinalizer(target, given));
         }
     }
 
@@ -178,7 +180,7 @@ impl<P: Provider> Machine<P> {
         let outside = claim.pool.kind.is_remote() && !planted(Flaw::AskedBeforeRecorded);
         if outside && !claim.finalizer && self.provider.describe(&claim.pool).is_some_and(|pool| !pool.deleting) {
             // The intent is recorded before an outside system is asked.
-            return self.add_finalizer(slot);
+            return self.add_finalizer(slot, None);
         }
         if let Some(known) = self.claims.get_mut(slot).filter(|_| progress.fresh) {
             known.progress().fresh = false;
@@ -192,7 +194,7 @@ impl<P: Provider> Machine<P> {
             slot,
             pool: &claim.pool,
             requested,
-            before: progress.before,
+            before: progress.before.or(claim.had.as_deref().copied()),
             seed,
         };
         let offer = match self.provider.ensure(&ask) {
@@ -209,8 +211,15 @@ impl<P: Provider> Machine<P> {
         };
         self.leave(slot);
         self.pass_on(&claim.pool);
-        if !claim.finalizer {
-            return self.add_finalizer(slot);
+        let given = if claim.pool.kind.of_prefixes() {
+            Block::prefix(offer.address, offer.prefix)
+        } else {
+            Some(Block::host(offer.address))
+        };
+        // Outside systems know by our mark what a claim had.
+        let says = outside || claim.had.as_deref().copied() == given || progress.given == given;
+        if !claim.finalizer || !says {
+            return self.add_finalizer(slot, given);
         }
         let mark = Attempt { claim: claim.uid.clone(), number: claim.voided, adopted: false };
         let new = New {

@@ -21,7 +21,7 @@ const REFUSALS: u32 = 3;
 /// The object version on which a write was decided.
 fn base(write: &Write) -> Option<&Version> {
     match write {
-        Write::AddFinalizer(t)
+        Write::AddFinalizer(t, _)
         | Write::RemoveFinalizer(t)
         | Write::Void(t, _)
         | Write::Bind(t, ..)
@@ -84,7 +84,8 @@ impl<P: Provider> Machine<P> {
                 } else if !matches!(write, Write::Condition(..)) {
                     known.progress().retry.failures = 0;
                 }
-                if let Write::AddFinalizer(_) = write {
+                if let Write::AddFinalizer(_, given) = write {
+                    known.progress().given = *given;
                     known.progress().fresh = current && known.claim.bound.is_none();
                 }
                 if let Write::Void(..) = write {

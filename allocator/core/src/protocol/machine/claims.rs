@@ -37,6 +37,8 @@ pub(super) struct Progress {
     pub(super) missing: Missing,
     /// The block of the claim's last object.
     pub(super) before: Option<Block>,
+    /// The address that was last written to the claim's metadata. The API server may not keep it.
+    pub(super) given: Option<Block>,
     /// The claim's object with this attempt number vanished, and this allocator had not deleted it.
     pub(super) lost: Option<u32>,
     /// How often the server said that an object of the claim's name exists, although no list has shown one.

@@ -137,7 +137,7 @@ impl<P: Provider> Machine<P> {
         let number = |m: &Attempt| m.number == claim.voided || planted(Flaw::VoidIsBound);
         let current = attempt.as_ref().is_some_and(number) && entry.address.finalizer && entry.address.owner.is_some();
         if !claim.finalizer {
-            return self.add_finalizer(slot);
+            return self.add_finalizer(slot, Some(block));
         }
         if !current && !entry.address.deleting {
             let adopted = attempt.is_none_or(|m| m.adopted);

@@ -40,7 +40,7 @@ impl<P: Provider> Machine<P> {
         let dressed = entry.address.deleting || (owned && self.is_linked(entry));
         let conflict = entry.address.conflict.clone();
         if !claim.finalizer {
-            return self.add_finalizer(slot);
+            return self.add_finalizer(slot, block);
         }
         if !dressed {
             let adopted = entry.attempt(&claim.uid).is_none_or(|m| m.adopted);

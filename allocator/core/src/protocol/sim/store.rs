@@ -198,12 +198,16 @@ impl Store {
 
     pub(in crate::protocol) fn apply(&mut self, write: &Write) -> Result<Done, Failure> {
         match write {
-            Write::AddFinalizer(target) => {
+            Write::AddFinalizer(target, given) => {
                 let claim = self.claim(target)?;
                 if claim.deleting {
                     return Err(Failure::Refused("it is being deleted".into()));
                 }
-                Ok(Done::There(Object::Claim(self.put_claim(Claim { finalizer: true, ..claim }))))
+                Ok(Done::There(Object::Claim(self.put_claim(Claim {
+                    finalizer: true,
+                    had: given.map(Box::new),
+                    ..claim
+                }))))
             }
             Write::RemoveFinalizer(target) => {
                 let claim = self.put_claim(Claim { finalizer: false, ..self.claim(target)? });

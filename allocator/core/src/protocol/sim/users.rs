@@ -62,6 +62,7 @@ impl World {
                 others: self.dice.one_in(3),
                 bound: None,
                 voided: 0,
+                had: None,
                 requested,
                 hold: Hold::None,
                 condition: None,

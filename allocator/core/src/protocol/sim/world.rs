@@ -166,6 +166,7 @@ impl World {
                 others: self.dice.one_in(2),
                 bound: bound.then(|| object.clone().unwrap_or_else(|| key.name.clone())),
                 voided: 0,
+                had: None,
                 requested: None,
                 hold: Hold::None,
                 condition: None,

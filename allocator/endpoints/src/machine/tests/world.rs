@@ -77,6 +77,7 @@ impl Stored {
             others: self.in_use,
             bound: self.address.map(|_| self.key.name.clone()),
             voided: 0,
+            had: None,
             requested: self.requested.map(|ip| ip.to_string().into()),
             hold: Hold::None,
             condition: self.refused.then_some(refused),

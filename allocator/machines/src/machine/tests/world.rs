@@ -60,6 +60,7 @@ impl Stored {
             others: self.in_use,
             bound: self.address.map(|_| self.key.name.clone()),
             voided: 0,
+            had: None,
             requested: None,
             hold: Hold::None,
             condition: self.refused.then_some(refused),

@@ -8,6 +8,7 @@ use mooring_allocator_core::names::{Key, Uid};
 use super::several::of_namespaces;
 use super::world::{BOTH, Queue, World, ip};
 use crate::class::ClassRules;
+use crate::machine::testing::StoredClaim;
 use crate::machine::testing::{ports, service};
 use crate::machine::{Done, Event, Failure, Kind};
 use crate::objects::{FamilyPolicy, Ingress, Pool, Reserved, Service};
@@ -324,7 +325,12 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
             // A second one only as long as it is refused what it wants instead of the first, or lacks a family that it requires:
             // then it names no address.
             let lacks = service.policy == FamilyPolicy::RequireDualStack && service.notes.record.is_none();
-            let waits = lacks || own.iter().any(|claim| claim.bound.is_none());
+            // One moves only to what a node advertises.
+            let dark = |claim: &&&StoredClaim| {
+                let address = world.addresses.get(&claim.key).and_then(|address| address.address);
+                address.is_some_and(|ip| is_dark(world, &(claim.key.clone(), ip)))
+            };
+            let waits = lacks || own.iter().any(|claim| claim.bound.is_none() || dark(&claim));
             assert!(own.len() <= 1 + usize::from(waits), "{key}: {own:?}");
         }
         let lines = record::read(service.notes.record.as_deref());
@@ -338,7 +344,9 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         assert_eq!(service.condition.as_ref(), Some(standing), "{service:?}");
         assert!(!standing.reason.is_empty() && !standing.message.is_empty());
         // One that was restored waits for the address that it had, and keeps the record of it, until a pool has the address.
-        let waits = ["NoPool", "PoolNotUsable", "AddressNotInPool"].contains(&&*standing.reason);
+        let told = ["NoPool", "PoolNotUsable", "AddressNotInPool"].contains(&&*standing.reason);
+        // Of two families, the condition tells the worst.
+        let waits = !standing.ready && (told || service.families.len() > 1);
         let lacks = |(object, ip): &record::Line| world.addresses.get(object).is_none_or(|one| one.address != Some(*ip));
         if waits && service.uid.to_string().starts_with("uid-restored") && lines.iter().any(lacks) {
             assert!(service.ingress.is_empty(), "{service:?}");
