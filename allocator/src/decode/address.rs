@@ -3,12 +3,13 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use mooring_allocator_core::names::{ClaimKind, Key, Uid, Version};
+use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, Uid, Version as ObjectVersion};
 use mooring_allocator_core::placement_hints::Facts;
 use mooring_allocator_core::protocol::{Address, Attempt, Links};
 use mooring_allocator_core::retained_meta::Finalizers;
 use mooring_api::GROUP;
 use mooring_api::claim::IpAddressClaim;
+use mooring_api::versions::{IpamVersion, PoolVersion, Version};
 use serde::Deserialize;
 
 use super::kinds::{finalizers, group};
@@ -17,12 +18,16 @@ use super::names::Names;
 use super::own_annotations;
 use super::text::Text;
 
-/// The version of claims and pools that Cluster API and its provider no longer serve.
-const OUTDATED: &str = "/v1alpha1";
-
 /// Whether an owner is of this group.
 pub(super) fn is_of(owner: &Owner<'_>, wanted: &str) -> bool {
     owner.api_version.split_once('/').is_some_and(|(group, _)| group == wanted)
+}
+
+/// Whether an owner reference names an older version than the one that is spoken. The garbage collector cannot follow it once
+/// that version is gone.
+fn is_older<V: Version + PartialOrd>(owner: &Owner<'_>, spoken: V) -> bool {
+    let named = owner.api_version.split_once('/').and_then(|(_, version)| V::newest([version]));
+    named.is_some_and(|named| named < spoken)
 }
 
 /// An `IPAddress`, as the API server sends it.
@@ -70,12 +75,15 @@ impl AddressJson<'_> {
         (!holder.node.is_empty()).then(|| Arc::from(&*holder.node))
     }
 
-    /// Translates to the protocol's address. `claim` finds a claim by its uid. The finalizers are returned if there are
-    /// others besides ours. None: the address is of no pool of ours.
+    /// Translates to the protocol's address. `claim` finds a claim by its uid; `claims` and `pools` are the versions in which the API
+    /// server is spoken to. The finalizers are returned if there are others besides ours. None: the address is of no pool of
+    /// ours.
     pub fn translate(
         &self,
         names: &mut Names,
         claim: impl Fn(&str) -> Option<Shared>,
+        claims: IpamVersion,
+        pools: impl Fn(PoolKind) -> PoolVersion,
     ) -> Option<(Address, Option<Finalizers>)> {
         let meta = &self.metadata;
         let pool = names.pool_ref(&self.spec.pool_ref, &meta.namespace)?;
@@ -97,7 +105,9 @@ impl AddressJson<'_> {
         let mut owners = meta.owner_references.iter().flatten();
         let is_pool = |one: &&Owner<'_>| &*one.kind == pool.kind.name() && *one.name == *pool.name;
         let of_pool = owners.find(|one| is_pool(one) && is_of(one, group(pool.kind)));
-        let outdated = owner.into_iter().chain(of_pool).any(|one| one.api_version.ends_with(OUTDATED));
+        let of_cluster_api = matches!(pool.kind, PoolKind::InClusterIPPool | PoolKind::GlobalInClusterIPPool);
+        let outdated = owner.is_some_and(|one| is_older(one, claims))
+            || of_pool.is_some_and(|one| of_cluster_api && is_older(one, pools(pool.kind)));
         let links = Links { pool: of_pool.map(|one| Uid(names.text(&one.uid))), outdated };
         let all = meta.finalizers.as_deref().unwrap_or_default();
         let finalizer = all.iter().any(|one| &**one == finalizers(pool.kind, ClaimKind::ClusterApi).address);
@@ -112,7 +122,7 @@ impl AddressJson<'_> {
             key: Key { namespace: names.text(&meta.namespace), name: key_name },
             object: None,
             uid: Uid::from(&*meta.uid),
-            version: Version::from(&*meta.resource_version),
+            version: ObjectVersion::from(&*meta.resource_version),
             pool,
             // An IPv4-mapped IPv6 address is the same address as the IPv4 address.
             address: self.spec.address.parse().ok().map(|one: IpAddr| one.to_canonical()),
@@ -148,11 +158,16 @@ mod tests {
         "spec":{"address":"10.0.0.7","claimRef":{"name":"c"},"gateway":"10.0.0.1","prefix":24,
           "poolRef":{"apiGroup":"ipam.cluster.x-k8s.io","kind":"InClusterIPPool","name":"p"}}}"#;
 
-    fn read(text: &str) -> Option<(Address, Option<Finalizers>)> {
+    fn read_as(text: &str, served: IpamVersion) -> Option<(Address, Option<Finalizers>)> {
         let json: AddressJson<'_> = serde_json::from_str(text).unwrap();
-        json.translate(&mut Names::default(), |uid| {
+        let claim = |uid: &str| {
             Some(Shared { uid: Uid::from(uid), key: Key::new("n", "c") }).filter(|one| &*one.uid.0 == "u-claim")
-        })
+        };
+        json.translate(&mut Names::default(), claim, served, |_| PoolVersion::default())
+    }
+
+    fn read(text: &str) -> Option<(Address, Option<Finalizers>)> {
+        read_as(text, IpamVersion::default())
     }
 
     #[test]
@@ -165,10 +180,18 @@ mod tests {
         assert_eq!(address.attempt, Some(Attempt { claim: Uid::from("u-claim"), number: 2, adopted: false }));
         assert!(Arc::ptr_eq(&address.owner.unwrap().0, &address.attempt.unwrap().claim.0), "one text, held once");
         assert_eq!(address.links, Links { pool: Some(Uid::from("u-pool")), outdated: false });
-        let (old, _) =
-            read(&BOUND.replace("/v1beta2\",\"kind\":\"IPAddressClaim\"", "/v1alpha1\",\"kind\":\"IPAddressClaim\""))
-                .unwrap();
-        assert!(old.owner.is_some() && old.links.outdated);
+        // References to versions that are no longer spoken are renewed: the garbage collector cannot follow them for ever.
+        for (named, spoken, outdated) in [
+            ("v1alpha1", IpamVersion::V1beta2, true),
+            ("v1beta1", IpamVersion::V1beta2, true),
+            ("v1beta1", IpamVersion::V1beta1, false),
+            ("v1beta2", IpamVersion::V1beta1, false),
+            ("v1beta3", IpamVersion::V1beta2, false),
+        ] {
+            let owner = |version: &str| format!("/{version}\",\"kind\":\"IPAddressClaim\"");
+            let (old, _) = read_as(&BOUND.replace(&owner("v1beta2"), &owner(named)), spoken).unwrap();
+            assert!(old.owner.is_some() && old.links.outdated == outdated, "{named} {spoken}");
+        }
         let (other, _) = read(&BOUND.replace("\"name\":\"p\",\"uid\"", "\"name\":\"q\",\"uid\"")).unwrap();
         assert_eq!(other.links, Links::default(), "another pool's");
     }

@@ -186,7 +186,7 @@ impl Claim {
 pub struct Links {
     /// The uid in the reference to the object's pool.
     pub pool: Option<Uid>,
-    /// A reference names an API version that is no longer served.
+    /// A reference names an older API version than the one that is spoken.
     pub outdated: bool,
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Entry {
     pub(super) block: Option<Block>,
     /// When the object was shown: two objects of the same rank (one list) each count as earlier than the other.
     pub(super) rank: u64,
+    /// Since when this process knows the object.
+    pub(super) since: Duration,
     pub(super) fate: Fate,
     /// The write about the object that is under way.
     pub(super) pending: Option<u64>,
@@ -158,7 +160,7 @@ impl Registry {
         self.entries.iter().zip(0u32..).filter(|(e, _)| e.is_some()).map(|(_, slot)| slot)
     }
 
-    pub(super) fn insert(&mut self, address: Address, rank: u64) -> u32 {
+    pub(super) fn insert(&mut self, address: Address, rank: u64, now: Duration) -> u32 {
         let slot = self.unused.pop().unwrap_or_else(|| {
             self.entries.push(None);
             u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
@@ -174,6 +176,7 @@ impl Registry {
             address: Arc::new(address),
             block: None,
             rank,
+            since: now,
             fate: Fate::Stays,
             pending: None,
             spoiled: false,

@@ -469,6 +469,29 @@ fn after_a_conflict_the_address_rests_although_the_pool_says_that_nothing_rests(
 }
 
 #[test]
+fn no_rest_is_longer_than_its_pool_says_whatever_a_clock_said() {
+    let mut rests = spec("10.0.0.1-10.0.0.1");
+    rests.policy.quarantine_seconds = 60;
+    rests.policy.conflict_quarantine_seconds = Some(90);
+    let mut bench = Bench::new(&[("p", rests.plan())]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    // The leader's node was started with a wrong clock, ten years ahead.
+    bench.store.wall += 315_360_000;
+    bench.change("c", |claim| claim.deleting = true);
+    bench.store.wall -= 315_360_000;
+    bench.make(claim("d", "p"));
+    assert_eq!(bench.has("d"), None, "it rests");
+    bench.rest(30);
+    // The next leader's clock is right.
+    bench.start();
+    bench.rest(50);
+    assert_eq!(bench.has("d"), None, "it rests");
+    bench.rest(50);
+    assert_eq!(bench.has("d"), some("10.0.0.1"));
+}
+
+#[test]
 fn who_asked_for_an_address_keeps_it_in_a_conflict_and_is_told() {
     let mut kept = spec("10.0.0.1-10.0.0.9");
     kept.policy.pre_allocations = [("vip".to_owned(), "10.0.0.2".to_owned())].into();

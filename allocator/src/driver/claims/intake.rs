@@ -11,7 +11,7 @@ use mooring_allocator_core::names::{ClaimKind, Key, PoolKind, PoolRef, Uid};
 use mooring_allocator_core::protocol::{Address, Claim, Event};
 use mooring_allocator_core::retained_meta::Finalizers;
 use mooring_api::claim::IpAddressClaimStatus;
-use mooring_api::versions::{IpamVersion, PoolVersion, Version as _};
+use mooring_api::versions::{IpamVersion, Version as _};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -349,11 +349,7 @@ pub fn address(index: &mut Index, json: &AddressJson<'_>) -> Option<(Address, Op
         let (uid, key) = claims.get_key_value(uid)?;
         Some(Shared { uid: uid.clone(), key: key.clone() })
     };
-    let (mut address, others) = json.translate(names, claim)?;
-    // An API server that serves nothing newer knows its own version.
-    let newest = pools_served.get(&address.pool.kind).copied().unwrap_or_default();
-    address.links.outdated &= *served != IpamVersion::V1alpha1 && newest != PoolVersion::V1alpha1;
-    Some((address, others))
+    json.translate(names, claim, *served, |kind| pools_served.get(&kind).copied().unwrap_or_default())
 }
 
 fn address_line(index: &mut Index, text: &[u8]) -> Result<Option<Event>, serde_json::Error> {

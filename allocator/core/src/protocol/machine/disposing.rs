@@ -121,13 +121,19 @@ impl<P: Provider> Machine<P> {
     fn judge(&mut self, slot: u32) {
         let Some(entry) = self.addresses.get(slot) else { return };
         if let Some(rest) = &entry.address.rest {
-            let ends = self.provider.describe(&entry.address.pool).is_some_and(|p| p.deleting);
-            if ends || rest.until <= self.work.wall() {
+            let pool = self.provider.describe(&entry.address.pool);
+            let ends = pool.as_ref().is_some_and(|p| p.deleting);
+            // The clock of the node that wrote the end may have been wrong: no rest is longer than the pool says.
+            let longest = pool.map(|p| entry.since.saturating_add(p.quarantine.max(p.conflict_quarantine)));
+            let (now, wall) = (self.work.now(), self.work.wall());
+            let is_over = rest.until <= wall || longest.is_some_and(|end| end <= now);
+            if ends || is_over {
                 return self.dispose(slot, false);
             }
-            // A rest whose end cannot be read never ends. Clocks get corrected: check at least once an hour.
-            let left = Duration::from_secs((rest.until - self.work.wall()).min(3600));
-            return self.work.mark_at(self.work.now().saturating_add(left), Who::Address(slot));
+            // Clocks get corrected: check at least once an hour.
+            let left = Duration::from_secs((rest.until - wall).min(3600));
+            let at = now.saturating_add(left);
+            return self.work.mark_at(longest.map_or(at, |end| end.min(at)), Who::Address(slot));
         }
         let key = entry.claim();
         if key.name != entry.address.key.name {

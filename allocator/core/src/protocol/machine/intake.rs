@@ -285,7 +285,7 @@ impl<P: Provider> Machine<P> {
             }
             slot
         } else {
-            let slot = self.addresses.insert(address, rank);
+            let slot = self.addresses.insert(address, rank, self.work.now());
             if let Some(entry) = self.addresses.get_mut(slot) {
                 entry.block = self.provider.shown(slot, &entry.address);
                 let pool = entry.address.pool.clone();
