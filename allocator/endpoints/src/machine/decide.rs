@@ -80,7 +80,10 @@ fn next(view: &View<'_>, wants: &mut Vec<Companion>) -> Result<Condition, Stop> 
     let claim = view.claims.get(&cluster.key.name);
     // Whoever set the host, and not Mooring, wrote the other places too.
     let given = host.is_some() && claim.is_some_and(|claim| is_given(claim) && claim.asks_for() == host);
-    let early = !view.initialised() || view.waits_for_us() || planted(Flaw::RepairsAfterInit);
+    // The host is written last. With it, machines may have been made; a Cluster that was moved or restored says so only later, because
+    // its status was left behind.
+    let before_host = host.is_none() && !view.initialised();
+    let early = before_host || view.waits_for_us() || planted(Flaw::RepairsAfterInit);
     if planted(Flaw::HostFirst) {
         write_host(view, address)?;
     }
@@ -105,7 +108,7 @@ fn next(view: &View<'_>, wants: &mut Vec<Companion>) -> Result<Condition, Stop> 
         let why = if given {
             "it was set by somebody else, who is to write it there too"
         } else {
-            "the control plane is initialised, and what machines are made from is not changed by itself"
+            "the endpoint is set, and what machines are made from is not changed by itself"
         };
         return Err(wait(Reason::Drifted, format!("{address} is missing in {what}: {why}")));
     }

@@ -8,7 +8,7 @@ use super::objects::{cluster, infrastructure, key, paused};
 use super::world::{Stored, World};
 use super::{LONG, create, reason};
 use crate::machine::Report;
-use crate::objects::Cluster;
+use crate::objects::{Cluster, Place};
 
 fn wrote(world: &World) -> bool {
     world.reports.iter().any(|report| matches!(report, Report::Wrote { .. }))
@@ -72,6 +72,38 @@ fn a_moved_claim_waits_for_its_own_address() {
     there.settle(LONG);
     assert_eq!(there.claims[&key("c")].address, "10.0.0.1".parse().ok());
     assert_eq!((reason(&there, "c"), wrote(&there)), ("Written", false), "nothing but the condition");
+}
+
+/// No status comes along, so nothing says that the control plane is initialised. What machines are made from stays as people left it.
+#[test]
+fn a_moved_cluster_whose_control_plane_differs_is_not_rolled() {
+    let mut here = World::new(4);
+    let (mut one, claim) = leaving(&mut here);
+    let mut there = World::new(4);
+    let mut part = infrastructure("c");
+    part.host = Some("10.0.0.1".into());
+    there.put_infrastructure(part);
+    let mut differs = here.planes.values().next().unwrap().clone();
+    let Place::Files(files) = &mut differs.place else { unreachable!() };
+    for file in files.iter_mut() {
+        file.content = file.content.as_ref().map(|text| text.replace("10.0.0.1", "10.9.9.9").into());
+    }
+    differs.initialised = false;
+    there.put_plane(differs);
+    for (what, reading) in &here.texts {
+        there.put_text(what, &reading.text.as_deref().unwrap().replace("10.0.0.1", "10.9.9.9"));
+    }
+    one.uid = there.uid();
+    (one.initialised, one.paused) = (false, true);
+    there.put_cluster(one.clone());
+    let owner = Some(ClusterOwner { name: "c".into(), uid: one.uid.clone() });
+    there.moved.insert(key("c"), "10.0.0.1".parse().unwrap());
+    there.put_claim(Stored { owner, address: None, condition: None, stood: None, ..claim });
+    there.settle(LONG);
+    one.paused = false;
+    there.put_cluster(one);
+    there.settle(LONG);
+    assert_eq!((reason(&there, "c"), wrote(&there)), ("Drifted", false));
 }
 
 /// A backup may bring back the claim before its Cluster.
