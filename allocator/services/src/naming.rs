@@ -29,12 +29,26 @@ pub fn claim(
     let requested = requested.map(|ip| ip.to_string()).unwrap_or_default();
     let sum = hash([&*uid.0, pool.kind.name(), &*pool.namespace, &*pool.name, &*requested, &*attempt.to_string()])
         & 0xff_ffff_ffff;
-    let family = if family == Family::V4 { "ipv4" } else { "ipv6" };
-    let name = match home {
-        None => format!("{}-{sum:010x}-{family}", service.name),
-        Some(_) => format!("{}-{}-{sum:010x}-{family}", service.namespace, service.name),
-    };
+    let name = format!("{}{sum:010x}{}", before(service, home.is_some()), after(family));
     Key { namespace: home.unwrap_or(&service.namespace).clone(), name: name.into() }
+}
+
+/// Whether a claim for a Service may have this name; `across`: a claim that Services of several namespaces may share.
+#[must_use]
+pub fn is_claim_of(service: &Key, across: bool, family: Family, name: &str) -> bool {
+    let sum = name.strip_prefix(&*before(service, across)).and_then(|rest| rest.strip_suffix(after(family)));
+    sum.is_some_and(|sum| sum.len() == 10 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+fn before(service: &Key, across: bool) -> String {
+    if across { format!("{}-{}-", service.namespace, service.name) } else { format!("{}-", service.name) }
+}
+
+const fn after(family: Family) -> &'static str {
+    match family {
+        Family::V4 => "-ipv4",
+        Family::V6 => "-ipv6",
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +64,14 @@ mod tests {
         let uid = Uid::from("u1");
         let one = claim(&service, &uid, Family::V4, &pool("a"), None, None, 0);
         assert_eq!(one, claim(&service, &uid, Family::V4, &pool("a"), None, None, 0));
-        assert!(one.name.starts_with("web-") && one.name.ends_with("-ipv4"), "{one}");
+        assert!(is_claim_of(&service, false, Family::V4, &one.name), "{one}");
+        for (name, across, family) in
+            [(&*one.name, true, Family::V4), (&*one.name, false, Family::V6), ("web-x-ipv4", false, Family::V4)]
+        {
+            assert!(!is_claim_of(&service, across, family, name), "{name}");
+        }
+        let shared = claim(&service, &uid, Family::V6, &pool("a"), None, Some(&"home".into()), 0);
+        assert!(is_claim_of(&service, true, Family::V6, &shared.name), "{shared}");
         let ip = "10.0.0.5".parse().ok();
         let others = [
             claim(&service, &uid, Family::V6, &pool("a"), None, None, 0),

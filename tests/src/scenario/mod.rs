@@ -24,6 +24,7 @@ pub(crate) mod openstack;
 mod outage;
 mod outside;
 mod phpipam;
+mod restore;
 mod rig;
 mod rights;
 mod service_addresses;
@@ -74,6 +75,7 @@ pub fn all(seed: u64) -> Vec<Test<()>> {
         endpoint::all,
         adapter::all,
         phpipam::all,
+        restore::all,
         services::all,
         service_addresses::all,
         metal3::all,

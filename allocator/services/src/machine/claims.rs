@@ -242,12 +242,16 @@ impl Machine {
     }
 
     /// The claim that a Service makes for itself.
-    pub(super) fn own_claim(&mut self, member: &Member, want: Want, pool: &Arc<PoolRef>, across: bool) -> Key {
+    pub(super) fn own_claim(&mut self, service: &Service, want: Want, pool: &Arc<PoolRef>, across: bool) -> Key {
         let Want { family, requested, .. } = want;
         let home = across.then_some(&self.settings.home);
-        let name = |attempt| naming::claim(&member.0, &member.1, family, pool, requested, home, attempt);
+        let name = |attempt| naming::claim(&service.key, &service.uid, family, pool, requested, home, attempt);
+        // A backup may bring back the claim of before and its `IPAddress`: they are these, then.
+        let before =
+            requested.filter(|ip| want.recorded == Some(*ip)).and_then(|ip| self.object_of_record(service, ip));
         // Skip names that are taken: a claim of the same name is going, is shared by others, or has another address.
-        let key = (0..=u32::MAX).map(name).find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
+        let names = before.into_iter().chain((0..=u32::MAX).map(name));
+        let key = names.into_iter().find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
         let slot = ClaimSlot {
             family,
             pool: pool.clone(),
@@ -265,7 +269,7 @@ impl Machine {
             doubtful_until: std::time::Duration::ZERO,
         };
         self.claims.insert(&key, slot);
-        self.attach(&key, &member.0);
+        self.attach(&key, &service.key);
         key
     }
 

@@ -113,7 +113,9 @@ impl Machine {
             let asked = settles.as_ref().and_then(|settles| settles.addresses[place(family)]);
             let is_wanted = |ip: &IpAddr| wish.is_ok() && asked.is_none_or(|asked| asked == *ip);
             let comes = match self.recorded(&service, family).filter(is_wanted) {
-                Some(ip) if state.as_ref().err().is_none_or(passes) => ComesBack::after(settled.as_ref().err(), ip),
+                Some(ip) if state.as_ref().err().is_none_or(|trouble| trouble.reason.is_not_yet()) => {
+                    ComesBack::after(settled.as_ref().err(), ip)
+                }
                 _ => ComesBack::No,
             };
             self.note_coming_back(key, family, comes);

@@ -214,6 +214,11 @@ impl Machine {
             return Err(later());
         }
         let mut want = want;
+        let ip = want.requested.or(want.recorded);
+        if let Some(claim) = ip.and_then(|ip| self.claim_of_before(service, ip)) {
+            self.attach(&claim, &service.key);
+            return Ok(claim);
+        }
         let found = match (want.requested, want.recorded) {
             (Some(ip), _) => self.that_one(service, ip)?,
             (None, Some(ip)) => match self.that_one(service, ip) {
@@ -253,8 +258,7 @@ impl Machine {
             return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip)]));
         }
         let (_, across) = self.namespace(service);
-        let member = (service.key.clone(), service.uid.clone());
-        Ok(self.own_claim(&member, want, &pool, across))
+        Ok(self.own_claim(service, want, &pool, across))
     }
 
     /// Whether a Service shows an address that it had before Mooring came. An address that Mooring has refused to give is not from
@@ -440,7 +444,10 @@ impl Machine {
                 // What the Service has already stays, whatever others show.
                 let recorded = record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
                 let other = self.shown_by(ip, |other| recorded || *other == service.key)?;
-                (Reason::AddressTaken, format!("Service {other} has {ip} by its status or its record: ask for another address"))
+                (
+                    Reason::AddressTaken,
+                    format!("Service {other} has {ip} by its status or its record: ask for another address"),
+                )
             }
         };
         Some(Trouble::new(reason, message, [Topic::Ip(ip)]))

@@ -11,13 +11,14 @@ use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::place;
+use crate::naming;
 use crate::objects::{Claim, Service};
 use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
 
 use super::join::Trouble;
-use super::slots::Topic;
+use super::slots::{ClaimSlot, Topic};
 use super::{Machine, Who};
 
 /// How long a Service waits for the address of its record, while the claim that had it is being released: somebody's finalizer may
@@ -37,9 +38,11 @@ pub(super) enum ComesBack {
 }
 
 impl Reason {
-    /// Whether an address that a Service had may still come back to it: what would give the address may not be there yet.
+    /// Whether an address that a Service had may still come back to it: nobody else has it, and what would give it may not be there
+    /// yet.
     pub(super) const fn is_not_yet(self) -> bool {
-        matches!(self, Self::Allocating | Self::NoPool | Self::PoolNotUsable | Self::AddressNotInPool)
+        let shared = matches!(self, Self::PortConflict | Self::NoCommonNode);
+        !shared && !matches!(self, Self::AddressTaken | Self::AddressOfNode | Self::AddressOfControlPlane)
     }
 }
 
@@ -78,10 +81,22 @@ impl Machine {
         if let Some(address) = self.address_of(claim) {
             return address.address == Some(ip) && !slot.belongs_to(&(service.key.clone(), service.uid.clone()));
         }
-        let asks = slot.seen.as_ref().is_none_or(|claim| claim.requested == Some(ip));
+        let asks = slot.seen.as_ref().is_none_or(|claim| claim.requested == Some(ip)) && slot.requested == Some(ip);
+        // One that was restored before its `IPAddress` asks for nothing, and gets what it had.
+        let had = record::read(service.notes.record.as_deref()).contains(&(claim.clone(), ip));
         let refused = slot.seen.as_ref().and_then(Claim::refused);
-        let refused = slot.refused.is_some() || refused.is_some_and(|(why, _)| why == Reason::AllocationFailed.name());
-        slot.requested == Some(ip) && asks && !refused
+        let refused = refused.is_some_and(|(why, _)| why == Reason::AllocationFailed.name());
+        // A claim that cannot be made may be made later: a webhook is away, or a backup has brought the claim just now.
+        (asks || had) && (!refused || self.is_being_released(ip))
+    }
+
+    /// Whether a claim that no Service has any more, of before a restore, has the address: it is about to be deleted.
+    pub(super) fn is_being_released(&self, ip: IpAddr) -> bool {
+        self.seen.addresses.at(ip).any(|address| {
+            let claim = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+            let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&claim).is_none();
+            self.claims.get(&claim).is_some_and(|slot| slot.going() || nobodys(slot))
+        })
     }
 
     /// Whether a Service without a claim for this address had the address: its status shows it, or its record names it.
@@ -119,10 +134,31 @@ impl Machine {
         let pool = self.seen.pools.get(pool)?;
         let awaits = |key: &&Key, ip: IpAddr| {
             let service = self.services.get(*key).map(|slot| &slot.service);
-            *key != except && service.is_some_and(|one| !shows(one, ip) && self.recorded(one, Family::of(ip)) == Some(ip))
+            *key != except
+                && service.is_some_and(|one| !shows(one, ip) && self.recorded(one, Family::of(ip)) == Some(ip))
         };
         let mut all = self.takeover.unclaimed.iter().filter(|(ip, _)| pool.lists(**ip));
         all.find_map(|(ip, keys)| Some((*ip, keys.iter().find(|key| awaits(key, *ip))?)))
+    }
+
+    /// The claim that gave a Service this address before the Service was restored, if it was restored too, and is nobody's yet.
+    pub(super) fn claim_of_before(&self, service: &Service, ip: IpAddr) -> Option<Key> {
+        let key = self.object_of_record(service, ip)?;
+        // One that is about to be deleted is not taken back.
+        let is_free = |slot: &&ClaimSlot| !slot.going() && slot.members.is_empty() && slot.writes.pending.is_none();
+        let slot = self.claims.get(&key).filter(is_free)?;
+        let names_it = |claim: &&Claim| claim.members().iter().any(|(member, _)| *member == service.key);
+        slot.seen.as_ref().filter(names_it).filter(|claim| self.is_of_record(service, claim)).map(|_| key)
+    }
+
+    /// The `IPAddress` of this address in a Service's record, which has the name of its claim: in the namespace of the Service's
+    /// claims, and named as such claims are.
+    pub(super) fn object_of_record(&self, service: &Service, ip: IpAddr) -> Option<Key> {
+        let (namespace, across) = self.namespace(service);
+        let lines = record::read(service.notes.record.as_deref());
+        let (object, _) = lines.into_iter().find(|(_, one)| *one == ip)?;
+        let named = naming::is_claim_of(&service.key, across, Family::of(ip), &object.name);
+        (object.namespace == namespace && named).then_some(object)
     }
 
     /// The Service cannot have the address of its record: it gets any other one.
@@ -135,10 +171,11 @@ impl Machine {
     /// Whether a claim that names another Service of this name, of before, has an address of the Service's record: the
     /// Service was restored together with its claim.
     pub(super) fn is_of_record(&self, service: &Service, claim: &Claim) -> bool {
-        let Some(name) = &claim.bound else { return false };
+        let lines = record::read(service.notes.record.as_deref());
+        // Without status, the claim has the name of its object, and gets the address that it had.
+        let Some(name) = &claim.bound else { return lines.iter().any(|(object, _)| *object == claim.key) };
         let object = Key { namespace: claim.key.namespace.clone(), name: name.clone() };
         let ip = self.seen.addresses.named(&object).and_then(|address| address.address);
-        let lines = record::read(service.notes.record.as_deref());
         ip.is_some_and(|ip| lines.contains(&(object, ip)))
     }
 }

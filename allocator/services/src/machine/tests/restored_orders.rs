@@ -26,8 +26,7 @@ fn with(world: &mut World, at: usize, admitted: bool) {
     let allowed = namespaces.iter().filter(|_| admitted).map(|&one| one.to_owned()).collect();
     let allowed_namespaces = (!namespaces.is_empty()).then_some(allowed);
     let policy = Policy { allowed_namespaces, ..Policy::default() };
-    let spec =
-        PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, policy, ..PoolSpec::default() };
+    let spec = PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, policy, ..PoolSpec::default() };
     world.pool(Pool { default, ..pool(name, &[addresses]) }, spec);
 }
 
@@ -40,8 +39,15 @@ fn backup() -> (Vec<Service>, BTreeMap<Key, String>) {
     world.start();
     let mut all = Vec::new();
     for (namespace, name) in [
-        ("shop", "gone-1"), ("bank", "gone-2"), ("web", "gone-3"), ("shop", "a"), ("shop", "b"), ("bank", "c"), ("bank", "d"),
-        ("web", "e"), ("web", "f"),
+        ("shop", "gone-1"),
+        ("bank", "gone-2"),
+        ("web", "gone-3"),
+        ("shop", "a"),
+        ("shop", "b"),
+        ("bank", "c"),
+        ("bank", "d"),
+        ("web", "e"),
+        ("web", "f"),
     ] {
         all.push(world.apply(service(namespace, name)));
         world.run();
@@ -111,7 +117,12 @@ fn restore(pieces: Vec<Piece>, dice: &mut Dice) -> World {
 
 fn has_all(world: &World, had: &BTreeMap<Key, String>, order: &str) {
     for (key, ip) in had {
-        assert_eq!((&world.shows(key), world.says(key)), (ip, Some(&**ip)), "{order}: {key}: {:?}", world.condition(key));
+        assert_eq!(
+            (&world.shows(key), world.says(key)),
+            (ip, Some(&**ip)),
+            "{order}: {key}: {:?}",
+            world.condition(key)
+        );
     }
 }
 
@@ -142,7 +153,10 @@ fn one_that_waits_for_its_pool_says_so_and_nobody_gets_its_address() {
     let waiting = world.apply(services.iter().find(|one| &*one.key.name == "e").unwrap().clone());
     world.later(120);
     world.refused(&waiting, "AddressNotInPool", "and waits for it");
-    assert_eq!(world.services[&waiting].notes.record, services.iter().find(|one| one.key == waiting).unwrap().notes.record);
+    assert_eq!(
+        world.services[&waiting].notes.record,
+        services.iter().find(|one| one.key == waiting).unwrap().notes.record
+    );
     // New ones come before the pool does.
     let new: Vec<Key> = ["aa", "bb", "cc", "zz"].map(|name| world.apply(service("web", name))).into();
     world.later(40);
