@@ -294,7 +294,9 @@ impl Machine {
                 return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Ip(ip)]));
             }
             if !self.claims.contains_key(&claim) {
-                if self.is_of_another_network(service, ip, &address.pool) {
+                // What the Service had before a restore: the claim that it makes now has that name, and gets it.
+                let of_record = || self.object_of_record(service, ip).as_ref() == Some(&address.key);
+                if of_record() || self.is_of_another_network(service, ip, &address.pool) {
                     continue;
                 }
                 let message = format!("the claim {claim} has {ip}: ask for another address, or delete that claim");

@@ -84,18 +84,19 @@ impl Machine {
         let asks = slot.seen.as_ref().is_none_or(|claim| claim.requested == Some(ip)) && slot.requested == Some(ip);
         // One that was restored before its `IPAddress` asks for nothing, and gets what it had.
         let had = record::read(service.notes.record.as_deref()).contains(&(claim.clone(), ip));
-        let refused = slot.seen.as_ref().and_then(Claim::refused);
-        let refused = refused.is_some_and(|(why, _)| why == Reason::AllocationFailed.name());
-        // A claim that cannot be made may be made later: a webhook is away, or a backup has brought the claim just now.
-        (asks || had) && (!refused || self.is_being_released(ip))
+        // A claim may be refused because its pool, or the right to it, is not there yet, or because a webhook is away.
+        let refused = slot.seen.as_ref().and_then(Claim::refused).is_some();
+        (asks || had) && !(refused && self.is_of_another(ip, claim))
     }
 
-    /// Whether a claim that no Service has any more, of before a restore, has the address: it is about to be deleted.
-    pub(super) fn is_being_released(&self, ip: IpAddr) -> bool {
+    /// Whether another claim has the address, and keeps it. A claim that no Service has any more, of before a restore, is about to be
+    /// deleted.
+    fn is_of_another(&self, ip: IpAddr, claim: &Key) -> bool {
         self.seen.addresses.at(ip).any(|address| {
-            let claim = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
-            let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&claim).is_none();
-            self.claims.get(&claim).is_some_and(|slot| slot.going() || nobodys(slot))
+            let holder = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+            let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&holder).is_none();
+            let goes = self.claims.get(&holder).is_some_and(|slot| slot.going() || nobodys(slot));
+            holder != *claim && !goes
         })
     }
 
