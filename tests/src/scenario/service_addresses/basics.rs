@@ -18,6 +18,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         service!(tutorial, "the-tutorials-one-address-goes-to-one-service"),
         service!(one_by_one, "each-step-can-be-seen").quick(),
+        service!(claims_deleted, "claims-that-people-delete-give-the-same-addresses-again"),
         service!(type_changes, "no-longer-a-load-balancer-gives-back-all"),
         service!(rests, "a-released-address-rests"),
         service!(events, "events-tell-what-happens"),
@@ -56,6 +57,48 @@ async fn tutorial(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     scope.no_services().await?;
     scope.no_config().await?;
     scope.gone(GLOBAL, "kubevip-global-ipv4").await
+}
+
+/// `kubectl delete ipaddressclaims --all`: each Service has its own address again, and no two swap theirs.
+async fn claims_deleted(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    const NAMES: [&str; 4] = ["gone", "b", "c", "d"];
+    scope.default_pool("p", 10, 19).await?;
+    let work = async {
+        let mut had = Vec::new();
+        for name in NAMES {
+            scope.service(name).await?;
+            had.push(scope.advertised(name).await?);
+        }
+        scope.delete_service("gone").await?;
+        scope
+            .until_service("b", "to be one of three", |_, state| {
+                (state.all(CLAIM, &scope.ns).count() == 3).then_some(())
+            })
+            .await?;
+        for _ in 0..3 {
+            let uids = |state: &State| {
+                state.all(CLAIM, &scope.ns).map(|claim| claim["metadata"]["uid"].clone()).collect::<Vec<_>>()
+            };
+            let before = scope.rig.world.look(uids);
+            scope.rig.server.delete(&format!("{IPAM}/v1beta2/namespaces/{}/ipaddressclaims", scope.ns)).await?;
+            for (name, had) in NAMES.iter().zip(&had).skip(1) {
+                let again = |service: &Value, state: &State| {
+                    let all = uids(state);
+                    let bound = state
+                        .all(CLAIM, &scope.ns)
+                        .filter(|claim| claim.pointer("/status/addressRef").is_some())
+                        .count();
+                    let new = all.len() == 3 && bound == 3 && !all.iter().any(|uid| before.contains(uid));
+                    let (is, reason, _) = said(service)?;
+                    (new && is && reason == "Advertised").then(|| ingress(service))
+                };
+                let has = scope.until_service(name, "to have an address by a new claim", again).await?;
+                ensure!(has == *had, "{name} had {had:?}, and has {has:?}");
+            }
+        }
+        scope.sound().await
+    };
+    scope.with_agents(work).await
 }
 
 async fn one_by_one(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
