@@ -10,11 +10,12 @@ use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::Key;
 
 use crate::families::{Wanted, place, wanted};
+use crate::invitations::Named;
 use crate::objects::{Pool, Service};
 use crate::ports::{Clash, clash};
 use crate::reason::{Condition, Reason};
 use crate::request::{RequestError, Wish, shows};
-use crate::sharing::{self, Join};
+use crate::sharing::Join;
 
 use super::join::Trouble;
 use super::place::Want;
@@ -71,7 +72,8 @@ impl Machine {
             self.clean_up(&service);
             return self.note_unclaimed(&service);
         }
-        self.seen.endpoints.wanted |= service.local && sharing::key(&service, &self.seen.config).is_some();
+        self.leave_uninvited(&service);
+        self.seen.endpoints.wanted |= service.local && self.sharing_key(&service).is_some();
         let wanted = wanted(&service);
         let wish = self.wish(&service);
         let mut troubles: Vec<Trouble> = Vec::new();
@@ -135,8 +137,11 @@ impl Machine {
                 self.wait(key, topic.clone());
             }
         }
-        if let Some(group) = sharing::key(&service, &self.seen.config).filter(|group| group.join == Join::Must) {
+        if let Some(group) = self.sharing_key(&service).filter(|group| group.join == Join::Must) {
             self.wait(key, Topic::Group(group.text));
+        }
+        for named in Named::all(&service) {
+            self.wait(key, Topic::Group(named.text));
         }
         if service.notes.pool.is_some() && lines.iter().any(|line| self.is_kept(key, line)) {
             // The pool that it names may get the address.
@@ -240,10 +245,11 @@ impl Machine {
         let Some(slot) = self.services.get(&service.key) else { return BTreeSet::new() };
         let others = slot.held.iter().filter_map(|held| held.current.as_ref());
         let others = others.flat_map(|claim| self.others(service, claim));
+        let told = |other: &Service| other.key.told_in(&service.key.namespace, "Service");
         let said = others.filter_map(|other| {
             let whose = match clash(&service.ports, &other.ports)? {
-                Clash::Port(port) => format!("port {port} is also Service {}'s", other.key),
-                Clash::Whole => format!("Service {} has the address too, and one of the two has no ports", other.key),
+                Clash::Port(port) => format!("{} has port {port} too", told(other)),
+                Clash::Whole => format!("{} has the address too, and one of the two has no ports", told(other)),
             };
             Some(format!("{whose}, and which of the two answers is not defined: change the port of one"))
         });

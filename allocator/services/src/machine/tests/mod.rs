@@ -3,6 +3,7 @@
 mod basics;
 mod families;
 mod flaws;
+mod inviting;
 mod late;
 mod leading;
 mod moving;
@@ -14,4 +15,5 @@ mod restored;
 mod several;
 mod sharing;
 mod takeover;
+mod tenants;
 mod world;
