@@ -69,7 +69,10 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             warning: true,
             reason: "DuplicateAddress".into(),
             action: "Compare",
-            text: format!("{} has the same address, and both are in use: delete one claim", told(other, &address.namespace)),
+            text: format!(
+                "{} has the same address, and both are in use: delete one claim",
+                told(other, &address.namespace)
+            ),
         },
         Report::Conflict { claim, block, heard, kept } => {
             let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
