@@ -100,7 +100,7 @@ impl Invitations {
             return Answer::Yes;
         }
         let Some(hosts) = self.hosts.get(&named.text) else { return Answer::Nobody };
-        let names = |list: &str| list.split(',').map(str::trim).any(|one| one == "*" || *one == **namespace);
-        if hosts.values().flatten().any(|list| names(list)) { Answer::Yes } else { Answer::No }
+        let invites = |list: &str| list.split(',').map(str::trim).any(|one| one == "*" || *one == **namespace);
+        if hosts.values().flatten().any(|list| invites(list)) { Answer::Yes } else { Answer::No }
     }
 }

@@ -115,9 +115,11 @@ fn what_was_found_before_a_pause_is_searched_for_again() {
     // A claim that goes, one that is about to use what was found, and one whose entry could not be deleted yet.
     for goes in [true, false] {
         let mut bench = Bench::new(Orphans::Release, 1);
-        let ask = |bench: &mut Bench| match goes {
-            true => bench.remote.clear(Waiter::Claim(1), &pool(), mark("c", None)).err(),
-            false => bench.remote.obtain(1, &pool(), mark("c", None), None, false).err(),
+        let ask = |bench: &mut Bench| {
+            if goes {
+                return bench.remote.clear(Waiter::Claim(1), &pool(), mark("c", None)).err();
+            }
+            bench.remote.obtain(1, &pool(), mark("c", None), None, false).err()
         };
         assert!(ask(&mut bench).is_some());
         let found = bench.one();
