@@ -176,6 +176,13 @@ impl Machine {
         self.work.mark(Who::Pools);
     }
 
+    /// Whether a claim that names a Service counts as the Service's. Whoever may write claims in one namespace has no say about
+    /// the Services of another: those are named by claims in the allocator's own, or name the claim's object themselves.
+    fn may_name(&self, claim: &Key, service: &Service, object: Option<&Key>) -> bool {
+        let near = claim.namespace == service.key.namespace || claim.namespace == self.settings.home;
+        near || names(service, object)
+    }
+
     fn restore_claim(&mut self, key: &Key) {
         let Some(slot) = self.claims.get_mut(key) else { return };
         slot.members.clear();
@@ -184,12 +191,10 @@ impl Machine {
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
         let foreign: Vec<Member> = self.foreign_members(&claim).cloned().collect();
-        let home = key.namespace == self.settings.home;
         for (member, uid) in claim.members().iter().filter(|member| !foreign.contains(member)) {
             let Some(slot) = self.services.get(member) else { continue };
             let service = slot.service.clone();
-            if !home && member.namespace != key.namespace && !names(&service, address.as_ref()) {
-                // Whoever may make claims in one namespace has no say about the Services of another.
+            if !self.may_name(key, &service, address.as_ref()) {
                 continue;
             }
             if service.uid != *uid && !(self.ours(&service) && self.is_of_record(&service, &claim)) {
@@ -351,9 +356,13 @@ impl Machine {
             Some(Reserved::Node(node)) => format!("it is an address of node {node}"),
             Some(Reserved::ControlPlane) => "it is the control plane's".to_owned(),
             None => {
+                let may = |other: &Key| {
+                    let other = self.services.get(other);
+                    other.is_some_and(|other| self.may_name(key, &other.service, Some(&address.key)))
+                };
                 let named = |other: &Key| {
                     let seen = slot.seen.as_ref().map_or(&[][..], |claim| claim.members());
-                    slot.members.contains_key(other) || seen.iter().any(|(key, _)| key == other)
+                    slot.members.contains_key(other) || (seen.iter().any(|(key, _)| key == other) && may(other))
                 };
                 let other = self.shown_by(ip, named)?;
                 format!("{} shows it", other.told_in(&key.namespace, "Service"))

@@ -170,8 +170,11 @@ impl Machine {
 
     /// The address of a Service's claim; or the reason why the claim waits.
     pub(super) fn state_of(&self, service: &Service, claim: &Key) -> Result<Line, Trouble> {
+        // The name of one that Services of several namespaces share says for which of them it was made.
+        let own = claim.namespace == service.key.namespace;
+        let told = if own { format!("claim {claim}") } else { "its claim".to_owned() };
         let Some(slot) = self.claims.get(claim) else {
-            return Err(Trouble::new(Reason::Allocating, format!("claim {claim} is gone"), []));
+            return Err(Trouble::new(Reason::Allocating, format!("{told} is gone"), []));
         };
         let until = [Topic::Claim(claim.clone())];
         if let (true, Some(address)) =
@@ -198,7 +201,7 @@ impl Machine {
             let made = pool.and_then(|pool| pool.made.as_ref()).filter(|_| reason == Reason::PoolExhausted);
             let entry = made.and_then(|made| made.source.scope.entry());
             let entry = entry.map(|entry| format!("; its addresses are those of {entry}")).unwrap_or_default();
-            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}{entry}"), until);
+            let mut trouble = Trouble::new(reason, format!("{told}: {message}{entry}"), until);
             if reason == Reason::PoolExhausted {
                 // Another pool of the same rank may have free addresses.
                 trouble.until.push(Topic::Pools);
@@ -206,9 +209,9 @@ impl Machine {
             return Err(trouble);
         }
         if let Some(why) = &slot.refused.as_ref().filter(|_| slot.seen.is_none()) {
-            return Err(Trouble::new(Reason::AllocationFailed, format!("claim {claim} cannot be made: {why}"), until));
+            return Err(Trouble::new(Reason::AllocationFailed, format!("{told} cannot be made: {why}"), until));
         }
-        Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
+        Err(Trouble::new(Reason::Allocating, format!("{told} waits for its address"), until))
     }
 
     fn condition(&self, service: &Service, wanted: &Wanted, lines: &[Line], troubles: &[Trouble]) -> (Condition, bool) {

@@ -78,6 +78,30 @@ fn a_record_that_is_forged_again_and_again_keeps_nothing_that_another_service_sh
 }
 
 #[test]
+fn a_claim_that_names_the_service_of_another_namespace_does_not_share_its_address() {
+    let mut world = World::without_config();
+    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
+    world.pool(pool("all", &["10.0.0.1"]), spec);
+    world.start();
+    world.run();
+    world.agents = false;
+    let web = world.apply(service("evil", "web"));
+    world.run();
+    // Whoever may edit the claim adds a Service that another controller serves, and the next allocator sees both at once.
+    let theirs = anothers("10.0.0.1");
+    let mut claim = world.claims_of(&web)[0].clone();
+    claim.members.push((theirs.key.clone(), theirs.uid.clone()));
+    claim.version = world.fresh();
+    world.claims.insert(claim.key.clone(), claim);
+    world.apply(theirs);
+    world.start();
+    world.run();
+    world.agents = true;
+    world.later(60);
+    assert_eq!(world.shows(&web), "10.0.0.2");
+}
+
+#[test]
 fn what_a_service_shows_stays_its_own_whatever_another_shows_later() {
     let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
     let web = world.apply(service("shop", "web"));
