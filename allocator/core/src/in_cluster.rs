@@ -11,7 +11,7 @@ use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
-use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Until, Woken};
+use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Told, Until, Woken};
 
 /// The book, and the fields of the pools' objects that are not in their plans.
 #[derive(Debug, Default)]
@@ -54,30 +54,43 @@ impl InCluster {
         if !shared.is_empty() {
             lines.push(format!(
                 "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
-                self.names(shared)
+                self.names(pool, shared)
             ));
         }
         if !apart.is_empty() {
             lines.push(format!(
-                "pools of other namespaces have addresses of it: {}; each may hand them out; if they are not isolated from each other, give them one network",
-                self.names(apart)
+                "{} of it; each may hand them out; if they are not isolated from each other, give them one network",
+                match apart.len() {
+                    1 => "1 pool of another namespace has addresses".to_owned(),
+                    more => format!("{more} pools of other namespaces have addresses"),
+                }
             ));
         }
         lines.join(". ")
     }
 
-    /// The names of pools, the first few of many: a status must not grow with the cluster.
-    fn names(&self, pools: Vec<PoolId>) -> String {
+    /// The names of pools, the first few of many: a status must not grow with the cluster. `teller`: the pool whose status it is;
+    /// that of a namespace names no pool of another namespace.
+    fn names(&self, teller: PoolId, pools: Vec<PoolId>) -> String {
+        let namespace = self.book.reference(teller).map_or("", |teller| &*teller.namespace);
         let mut all: Vec<_> = pools.into_iter().filter_map(|pool| self.book.reference(pool)).collect();
         // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
         all.sort_unstable();
+        let before = all.len();
+        all.retain(|one| namespace.is_empty() || one.namespace.is_empty() || *one.namespace == *namespace);
+        let elsewhere = match before - all.len() {
+            0 => None,
+            1 => Some("1 pool of another namespace".to_owned()),
+            more => Some(format!("{more} pools of other namespaces")),
+        };
         let more = if all.len() > NAMED { " and others" } else { "" };
         let name = |one: &&Arc<PoolRef>| match &*one.namespace {
             "" => format!("{} {}", one.kind.name(), one.name),
             namespace => format!("{} {namespace}/{}", one.kind.name(), one.name),
         };
         let names: Vec<String> = all.iter().take(NAMED).map(name).collect();
-        names.join(", ") + more
+        let names = Some(names.join(", ") + more).filter(|names| !names.is_empty());
+        names.into_iter().chain(elsewhere).collect::<Vec<_>>().join(", and ")
     }
 
     /// Whether a particular required unit is available.
@@ -259,9 +272,13 @@ impl Provider for InCluster {
         offer
     }
 
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block) {
+    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told) {
         let mine = Holder::Reserved(slot);
         let Some(pool) = self.book.find(pool).filter(|_| self.book.block(mine).is_none()) else { return };
+        let is_unit = |plan: &Plan| plan.standing(block) == Standing::Usable;
+        if told == Told::ByStatus && !self.book.plan(pool).is_some_and(is_unit) {
+            return;
+        }
         let others = |holder: &Holder| !matches!(holder, Holder::Kept(_));
         if !self.book.holders(pool, block).iter().any(|(_, holder)| others(holder)) {
             self.book.occupy(mine, pool, Some(block));

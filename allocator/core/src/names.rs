@@ -53,6 +53,17 @@ impl Key {
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
+
+    /// The object, which is of this kind, as text for the people of a namespace. The objects of other namespaces are not theirs
+    /// to know by name: conditions say only that there is one.
+    #[must_use]
+    pub fn told_in(&self, namespace: &str, kind: &str) -> String {
+        if *self.namespace == *namespace {
+            return format!("{kind} {self}");
+        }
+        let article = if kind.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" };
+        format!("{article} {kind} of another namespace")
+    }
 }
 
 /// The kinds of claims, each with a kind of address objects of its own.

@@ -125,6 +125,15 @@ pub enum Woken {
     Status(Arc<PoolRef>),
 }
 
+/// What tells that a claim had a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// An object, which was shown and is gone.
+    ByObject,
+    /// The claim's status alone: whoever may write it can write any block.
+    ByStatus,
+}
+
 /// The source of addresses. No call blocks: if an outside system must be asked first, the request is refused until the
 /// system has answered.
 pub trait Provider {
@@ -132,8 +141,9 @@ pub trait Provider {
     /// shown or released.
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal>;
     /// Reserves for a slot the block that its claim had and lost by force, because the block may be in use. Does
-    /// nothing if the slot has a reservation, or if somebody else has the block.
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block);
+    /// nothing if the slot has a reservation, if somebody else has the block, or if only a status tells of a block that is
+    /// no unit of the pool.
+    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told);
     /// Releases the reservation of a slot.
     fn release(&mut self, slot: u32);
     /// The facts about a pool. None: the pool does not exist.

@@ -11,7 +11,7 @@ use crate::few::few;
 use crate::in_cluster::InCluster;
 use crate::names::{Key, PoolRef, Uid};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
-use crate::provider::{Ask, Description, Leaving, Offer, Provider, Refusal, Until, Woken};
+use crate::provider::{Ask, Description, Leaving, Offer, Provider, Refusal, Told, Until, Woken};
 use crate::remote::{Answer, Call, Doubt, Failure, Mark, News, Note, Remote, Wait, Waiter};
 
 /// The pools of all kinds.
@@ -126,8 +126,8 @@ impl Provider for Providers {
         offer
     }
 
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block) {
-        self.in_cluster.reserve_again(slot, pool, block);
+    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told) {
+        self.in_cluster.reserve_again(slot, pool, block, told);
     }
 
     fn release(&mut self, slot: u32) {

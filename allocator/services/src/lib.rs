@@ -11,6 +11,7 @@
 pub mod class;
 pub mod configmap;
 pub mod families;
+pub mod invitations;
 pub mod machine;
 pub mod members;
 pub mod naming;

@@ -22,6 +22,8 @@ pub struct Notes {
     pub pool: Option<Box<str>>,
     /// [`words::SHARING_KEY`]
     pub sharing_key: Option<Box<str>>,
+    /// [`words::SHARING_NAMESPACES`]. Of a long one, the whole names that fit.
+    pub sharing_namespaces: Option<Box<str>>,
     /// [`words::REALLOCATE`] is there.
     pub reallocate: bool,
     /// [`words::RECORD`]
@@ -50,6 +52,7 @@ impl Notes {
             lease_name: text(words::LEASE_NAME),
             pool: text(words::POOL),
             sharing_key: text(words::SHARING_KEY),
+            sharing_namespaces: whole_names(get(words::SHARING_NAMESPACES).unwrap_or_default()),
             reallocate: get(words::REALLOCATE).is_some(),
             record: text(words::RECORD),
             moving: text(words::MOVING),
@@ -71,12 +74,21 @@ impl Notes {
             words::GIVEN_INTERFACE => self.given_interface.as_deref(),
             words::POOL => self.pool.as_deref(),
             words::SHARING_KEY => self.sharing_key.as_deref(),
+            words::SHARING_NAMESPACES => self.sharing_namespaces.as_deref(),
             words::LEASE_NAME => self.lease_name.as_deref(),
             words::IGNORE => self.ignore.then_some("true"),
             words::REALLOCATE => self.reallocate.then_some("true"),
             _ => None,
         }
     }
+}
+
+/// The names of a list, comma separated. A name that is cut would be another one: it is left out.
+fn whole_names(list: &str) -> Option<Box<str>> {
+    let list = list.trim();
+    let cut = &list[..list.floor_char_boundary(LONGEST)];
+    let whole = if cut.len() < list.len() { cut.rsplit_once(',').map_or("", |(whole, _)| whole) } else { cut };
+    (!whole.is_empty()).then(|| whole.into())
 }
 
 #[cfg(test)]
@@ -99,6 +111,17 @@ mod tests {
         let record = crate::record::write(&[line.clone(), line.clone()]);
         let notes = Notes::read(|_| Some(record.as_str()));
         assert_eq!(crate::record::read(notes.record.as_deref()), [line.clone(), line]);
+    }
+
+    #[test]
+    fn a_name_that_is_cut_names_nobody() {
+        // The last name that fits begins as another namespace's does.
+        let long = format!("{},team-a-other", "n".repeat(LONGEST - 7));
+        let whom =
+            |list: &str| Notes::read(|key| (key == words::SHARING_NAMESPACES).then_some(list)).sharing_namespaces;
+        assert_eq!(whom(&long), Some("n".repeat(LONGEST - 7).into()));
+        assert_eq!(whom(&"n".repeat(LONGEST + 1)), None);
+        assert_eq!(whom(" a, b "), Some("a, b".into()));
     }
 
     #[test]

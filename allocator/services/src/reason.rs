@@ -40,6 +40,8 @@ pub enum Reason {
     PortConflict,
     /// The Service would share an address with a Service that must be on another node.
     NoCommonNode,
+    /// The Service has a sharing key of another namespace, which has not invited it.
+    SharingNotAllowed,
     /// The claim's own reason: the pool has no address left.
     PoolExhausted,
     /// The claim's own reason: the claim's pool cannot hand out addresses.
@@ -65,6 +67,7 @@ impl Reason {
             Self::AddressOfControlPlane => "AddressOfControlPlane",
             Self::PortConflict => "PortConflict",
             Self::NoCommonNode => "NoCommonNode",
+            Self::SharingNotAllowed => "SharingNotAllowed",
             Self::PoolExhausted => "PoolExhausted",
             Self::PoolNotReady => "PoolNotReady",
             Self::AllocationFailed => "AllocationFailed",
@@ -134,6 +137,7 @@ mod tests {
             Reason::AddressOfControlPlane,
             Reason::PortConflict,
             Reason::NoCommonNode,
+            Reason::SharingNotAllowed,
         ];
         assert_eq!(refusing.map(Reason::name), REFUSING);
         let reserved = REFUSING.into_iter().filter(|reason| is_not_for_services(reason));

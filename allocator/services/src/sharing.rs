@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::configmap::Config;
-use crate::objects::Service;
+use crate::invitations::{Answer, Invitations, Named};
+use crate::objects::{Scope, Service};
 
 /// The key that makes Services share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,27 +29,29 @@ pub enum Join {
     IfAsked,
 }
 
-/// The key of a Service; `config`: the `ConfigMap`'s rules on sharing.
+/// The key of a Service; `config`: the `ConfigMap`'s rules on sharing; `invited`: who may use a key of another namespace.
 ///
 /// The annotation [`crate::words::SHARING_KEY`] comes first, then `allow-share-`, then kube-vip's name of the Lease (in
-/// kube-vip, Services that share an address must have the same Lease name).
+/// kube-vip, Services that share an address must have the same Lease name). A Lease of another namespace, which has not
+/// invited the Service, counts as one of its own: the Service has not asked Mooring to share.
 #[must_use]
-pub fn key(service: &Service, config: &Config) -> Option<SharingKey> {
+pub fn key(service: &Service, config: &Config, invited: &Invitations) -> Option<SharingKey> {
     let namespace = &service.key.namespace;
-    let own = |kind: &str, name: &str, join| {
-        let across = name.contains('/');
-        // A namespace has no space, and the words before the name are ours: no name makes one text of two keys.
-        let text = if across { format!("{kind} across {name}") } else { format!("{kind} in {namespace} {name}") };
-        SharingKey { text: text.into(), across, join }
-    };
+    // A namespace has no space, and the words before the name are ours: no name makes one text of two keys.
+    let own = |kind: &str, name: &str| format!("{kind} in {namespace} {name}").into();
     if let Some(name) = &service.notes.sharing_key {
-        return Some(own("key", name, Join::Must));
+        let across = Named::by_key(service);
+        let (text, across) = across.map_or_else(|| (own("key", name), false), |named| (named.text, true));
+        return Some(SharingKey { text, across, join: Join::Must });
     }
     if let Some(scope) = config.shares(namespace) {
-        let across = matches!(scope, crate::objects::Scope::Global);
+        let across = matches!(scope, Scope::Global);
         return Some(SharingKey { text: format!("scope {scope}").into(), across, join: Join::May });
     }
-    service.notes.lease_name.as_deref().map(|name| own("lease", name, Join::IfAsked))
+    let name = service.notes.lease_name.as_deref()?;
+    let across = Named::by_lease(service).filter(|named| invited.answer(named, service, config) == Answer::Yes);
+    let (text, across) = across.map_or_else(|| (own("lease", name), false), |named| (named.text, true));
+    Some(SharingKey { text, across, join: Join::IfAsked })
 }
 
 #[cfg(test)]
@@ -57,6 +60,10 @@ mod tests {
 
     use super::*;
     use crate::machine::testing::service;
+
+    fn key(service: &Service, config: &Config) -> Option<SharingKey> {
+        super::key(service, config, &Invitations::default())
+    }
 
     fn text(one: &Service, config: &Config) -> Option<String> {
         key(one, config).map(|key| key.text.to_string())

@@ -52,6 +52,11 @@ crate::mark::marks! {
         on: "Service", value: "`KEY` (in one namespace), or `NAMESPACE/KEY` (for all)", "people" => "allocator"
     }
 
+    /// The namespaces whose Services may use the same sharing key. It counts on Services of the namespace that the key names.
+    Annotation SHARING_NAMESPACES = "mooring.dev/sharing-namespaces" {
+        on: "Service", value: "namespaces, comma separated, or `*`", "people" => "allocator"
+    }
+
     /// The Service's pool has changed, and its address may. The allocator takes it off when that is done.
     Annotation REALLOCATE = "mooring.dev/reallocate" {
         on: "Service", value: "any", "people" => "allocator"
@@ -133,5 +138,12 @@ pub const PASSING: [&str; 2] = ["Allocating", "WaitingForNode"];
 
 /// The reasons of [`CONDITION`] by which the allocator refuses the address that a Service asks for: no agent carries it for that
 /// Service, even if the status shows it.
-pub const REFUSING: [&str; 6] =
-    ["AddressNotInPool", "AddressTaken", "AddressOfNode", "AddressOfControlPlane", "PortConflict", "NoCommonNode"];
+pub const REFUSING: [&str; 7] = [
+    "AddressNotInPool",
+    "AddressTaken",
+    "AddressOfNode",
+    "AddressOfControlPlane",
+    "PortConflict",
+    "NoCommonNode",
+    "SharingNotAllowed",
+];

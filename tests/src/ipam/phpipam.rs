@@ -115,6 +115,8 @@ struct State {
     dice: u64,
     /// Requests come by TLS.
     tls: bool,
+    /// An address that a person makes another host's as soon as its entry was searched for by its mark; and that host.
+    reuse: Option<(IpAddr, String)>,
 }
 
 /// The server. It ends when this is dropped.
@@ -244,6 +246,15 @@ impl PhpIpam {
         let ip: IpAddr = ip.parse()?;
         ensure!(state.rows.iter().all(|row| row.ip != ip), "{ip} is there");
         Ok(state.add(subnet, ip, &json!({"hostname": hostname})))
+    }
+
+    /// A person makes the entry of an address another host's, right after it was found by its mark.
+    ///
+    /// # Errors
+    /// It is no address.
+    pub fn reuse_once_found(&self, ip: &str, hostname: &str) -> Result<()> {
+        lock(&self.state).reuse = Some((ip.parse()?, hostname.to_owned()));
+        Ok(())
     }
 
     /// The owner of an address becomes another one.
@@ -411,6 +422,10 @@ impl State {
                 let all = self.rows_of(id).filter(|row| row.ip.to_string() == *ip).map(row).collect::<Vec<_>>();
                 if all.is_empty() { Err((404, "Address not found")) } else { Ok(data(&json!(all))) }
             }
+            ("GET", ["addresses", id]) => {
+                let one = self.rows.iter().find(|row| row.id.to_string() == **id).map(row);
+                one.map(|one| data(&one)).ok_or((404, "Invalid Id"))
+            }
             ("POST", ["addresses", "first_free", id]) => self.first_free(id, body),
             ("POST", ["addresses"]) => self.enter(body),
             ("PATCH", ["addresses", id]) => {
@@ -458,7 +473,7 @@ impl State {
         self.rows.iter().filter(move |row| row.subnet.to_string() == id)
     }
 
-    fn list(&self, id: &str, query: &str) -> Said {
+    fn list(&mut self, id: &str, query: &str) -> Said {
         let parameter = |name: &str| query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         let wanted = parameter("filter_value");
         let fits = |one: &&Row| match parameter("filter_by") {
@@ -467,6 +482,12 @@ impl State {
             _ => true,
         };
         let all: Vec<Value> = self.rows_of(id).filter(fits).map(row).collect();
+        let found = |(ip, _): &(IpAddr, String)| wanted.is_some() && all.iter().any(|row| row["ip"] == ip.to_string());
+        if let Some((ip, hostname)) = self.reuse.take_if(|reuse| found(reuse)) {
+            for row in self.rows.iter_mut().filter(|row| row.ip == ip) {
+                (row.hostname, row.description, row.owner) = (hostname.clone(), String::new(), String::new());
+            }
+        }
         match (all.is_empty(), wanted) {
             (false, _) => Ok(data(&json!(all))),
             (true, None) => Err((404, "No addresses found")),

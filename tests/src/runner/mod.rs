@@ -205,4 +205,6 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 #[cfg(test)]
 mod book;
 #[cfg(test)]
+mod security;
+#[cfg(test)]
 mod tests;

@@ -47,12 +47,12 @@ pub enum What {
     /// Make an entry with this mark, of any free address, or of this one. Answer: [`Answer::Entry`]. The call is made only
     /// where a search has found no entry.
     Allocate(Mark, Option<IpAddr>),
-    /// Delete an entry: the one with this number and address, if it is still there. Answer: [`Answer::Done`], also if there is
-    /// none.
+    /// Delete an entry. It is read again before: people may have used it for something else since it was found. Answer:
+    /// [`Answer::Done`], also if there is none; [`Failure::Unfit`] if its number is another entry's by now, or its mark another.
     Release(Entry),
     /// Make an entry of this mark's address again, which people deleted. Answer: [`Answer::Done`].
     PutBack(Mark),
-    /// Write this mark into an entry. Answer: [`Answer::Done`].
+    /// Write this mark into an entry, which is read again before, too. Answer: [`Answer::Done`].
     Rewrite(Entry, Mark),
     /// All entries of the pool's subnets, other people's too. Answer: [`Answer::Listing`].
     List,

@@ -217,12 +217,21 @@ impl Remote {
     pub fn pool(&mut self, reference: &Arc<PoolRef>, spec: Option<RemoteSpec>) {
         let (now, gate) = (self.now, self.pools.entry(reference.clone()));
         gate.or_insert_with(|| Gate::new(now)).renew(spec, now);
+        // What was known of entries is old: people pause a pool to change them, and an edited pool may name another system.
+        let renewed = self.pools.get(reference).is_some_and(|gate| gate.spec.is_some());
+        if renewed {
+            self.condemned.remove(reference);
+        }
         // What a claim could not have, it may have now.
         let its: Vec<Uid> =
             self.accounts.iter().filter(|(_, a)| a.pool == *reference).map(|(uid, _)| uid.clone()).collect();
         for uid in its {
             if let Some(account) = self.accounts.get_mut(&uid) {
                 account.unfit = None;
+                let has_some = account.known.as_ref().is_some_and(|known| !known.is_empty());
+                if renewed && has_some {
+                    account.known = None;
+                }
             }
             self.enqueue(&uid);
         }

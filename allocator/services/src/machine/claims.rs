@@ -12,7 +12,6 @@ use crate::naming;
 use crate::objects::{Member, Reserved, Scope, Service};
 use crate::ports::Port;
 use crate::request::{self, Origin};
-use crate::sharing;
 
 use super::flaws::{Flaw, planted};
 use super::place::Want;
@@ -103,7 +102,7 @@ impl Machine {
     pub(super) fn regroup(&mut self, claim: &Key) {
         let Some(slot) = self.claims.all.get(claim) else { return };
         let first = slot.members.keys().next().and_then(|key| self.services.get(key));
-        let group = first.and_then(|slot| sharing::key(&slot.service, &self.seen.config)).map(|key| key.text);
+        let group = first.and_then(|slot| self.sharing_key(&slot.service)).map(|key| key.text);
         let family = slot.family;
         let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
         let members = slot.members.keys().filter_map(|key| self.services.get(key));
@@ -177,6 +176,13 @@ impl Machine {
         self.work.mark(Who::Pools);
     }
 
+    /// Whether a claim that names a Service counts as the Service's. Whoever may write claims in one namespace has no say about
+    /// the Services of another: those are named by claims in the allocator's own, or name the claim's object themselves.
+    fn may_name(&self, claim: &Key, service: &Service, object: Option<&Key>) -> bool {
+        let near = claim.namespace == service.key.namespace || claim.namespace == self.settings.home;
+        near || names(service, object)
+    }
+
     fn restore_claim(&mut self, key: &Key) {
         let Some(slot) = self.claims.get_mut(key) else { return };
         slot.members.clear();
@@ -188,12 +194,14 @@ impl Machine {
         for (member, uid) in claim.members().iter().filter(|member| !foreign.contains(member)) {
             let Some(slot) = self.services.get(member) else { continue };
             let service = slot.service.clone();
+            if !self.may_name(key, &service, address.as_ref()) {
+                continue;
+            }
             if service.uid != *uid && !(self.ours(&service) && self.is_of_record(&service, &claim)) {
                 continue;
             }
             let live = self.live(&service, &claim).is_some();
-            let recorded = crate::record::read(service.notes.record.as_deref());
-            let recorded = live || recorded.iter().any(|(object, _)| Some(object) == address.as_ref());
+            let recorded = live || names(&service, address.as_ref());
             let Some(slot) = self.services.get_mut(member) else { continue };
             let held = &mut slot.held[family];
             // The claim in the Service's record comes first. A claim for another address in the status is old, and any
@@ -352,17 +360,16 @@ impl Machine {
             Some(Reserved::Node(node)) => format!("it is an address of node {node}"),
             Some(Reserved::ControlPlane) => "it is the control plane's".to_owned(),
             None => {
-                let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
-                // What a Service has already stays, whatever others show.
-                let recorded = members.any(|member| {
-                    crate::record::read(member.service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip)
-                });
+                let may = |other: &Key| {
+                    let other = self.services.get(other);
+                    other.is_some_and(|other| self.may_name(key, &other.service, Some(&address.key)))
+                };
                 let named = |other: &Key| {
                     let seen = slot.seen.as_ref().map_or(&[][..], |claim| claim.members());
-                    slot.members.contains_key(other) || seen.iter().any(|(key, _)| key == other)
+                    slot.members.contains_key(other) || (seen.iter().any(|(key, _)| key == other) && may(other))
                 };
-                let other = self.shown_by(ip, |other| recorded || named(other))?;
-                format!("Service {other} has it by its status or its record")
+                let other = self.shown_by(ip, named)?;
+                format!("{} has it by its status or its record", other.told_in(&key.namespace, "Service"))
             }
         };
         Some(Write::Exchange(target, owner))
@@ -408,6 +415,11 @@ impl Machine {
             slot.writes.pending = Some(id);
         }
     }
+}
+
+/// Whether a Service's record names an object.
+fn names(service: &Service, object: Option<&Key>) -> bool {
+    crate::record::read(service.notes.record.as_deref()).iter().any(|(one, _)| Some(one) == object)
 }
 
 /// Decreases a count by one.

@@ -10,11 +10,12 @@ use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::Key;
 
 use crate::families::{Wanted, place, wanted};
+use crate::invitations::Named;
 use crate::objects::{Pool, Service};
 use crate::ports::{Clash, clash};
 use crate::reason::{Condition, Reason};
 use crate::request::{RequestError, Wish, shows};
-use crate::sharing::{self, Join};
+use crate::sharing::Join;
 
 use super::join::Trouble;
 use super::place::Want;
@@ -72,7 +73,8 @@ impl Machine {
             self.clean_up(&service);
             return self.note_unclaimed(&service);
         }
-        self.seen.endpoints.wanted |= service.local && sharing::key(&service, &self.seen.config).is_some();
+        self.leave_uninvited(&service);
+        self.seen.endpoints.wanted |= service.local && self.sharing_key(&service).is_some();
         let wanted = wanted(&service);
         let wish = self.wish(&service);
         let mut troubles: Vec<Trouble> = Vec::new();
@@ -140,8 +142,11 @@ impl Machine {
                 self.wait(key, topic.clone());
             }
         }
-        if let Some(group) = sharing::key(&service, &self.seen.config).filter(|group| group.join == Join::Must) {
+        if let Some(group) = self.sharing_key(&service).filter(|group| group.join == Join::Must) {
             self.wait(key, Topic::Group(group.text));
+        }
+        for named in Named::all(&service) {
+            self.wait(key, Topic::Group(named.text));
         }
         if service.notes.pool.is_some() && lines.iter().any(|line| self.is_kept(key, line)) {
             // The pool that it names may get the address.
@@ -170,8 +175,11 @@ impl Machine {
 
     /// The address of a Service's claim; or the reason why the claim waits.
     pub(super) fn state_of(&self, service: &Service, claim: &Key) -> Result<Line, Trouble> {
+        // The name of one that Services of several namespaces share says for which of them it was made.
+        let own = claim.namespace == service.key.namespace;
+        let told = if own { format!("claim {claim}") } else { "its claim".to_owned() };
         let Some(slot) = self.claims.get(claim) else {
-            return Err(Trouble::new(Reason::Allocating, format!("claim {claim} is gone"), []));
+            return Err(Trouble::new(Reason::Allocating, format!("{told} is gone"), []));
         };
         let until = [Topic::Claim(claim.clone())];
         if let (true, Some(address)) =
@@ -198,7 +206,7 @@ impl Machine {
             let made = pool.and_then(|pool| pool.made.as_ref()).filter(|_| reason == Reason::PoolExhausted);
             let entry = made.and_then(|made| made.source.scope.entry());
             let entry = entry.map(|entry| format!("; its addresses are those of {entry}")).unwrap_or_default();
-            let mut trouble = Trouble::new(reason, format!("claim {claim}: {message}{entry}"), until);
+            let mut trouble = Trouble::new(reason, format!("{told}: {message}{entry}"), until);
             if reason == Reason::PoolExhausted {
                 // Another pool of the same rank may have free addresses.
                 trouble.until.push(Topic::Pools);
@@ -206,9 +214,9 @@ impl Machine {
             return Err(trouble);
         }
         if let Some(why) = &slot.refused.as_ref().filter(|_| slot.seen.is_none()) {
-            return Err(Trouble::new(Reason::AllocationFailed, format!("claim {claim} cannot be made: {why}"), until));
+            return Err(Trouble::new(Reason::AllocationFailed, format!("{told} cannot be made: {why}"), until));
         }
-        Err(Trouble::new(Reason::Allocating, format!("claim {claim} waits for its address"), until))
+        Err(Trouble::new(Reason::Allocating, format!("{told} waits for its address"), until))
     }
 
     fn condition(&self, service: &Service, wanted: &Wanted, lines: &[Line], troubles: &[Trouble]) -> (Condition, bool) {
@@ -245,10 +253,11 @@ impl Machine {
         let Some(slot) = self.services.get(&service.key) else { return BTreeSet::new() };
         let others = slot.held.iter().filter_map(|held| held.current.as_ref());
         let others = others.flat_map(|claim| self.others(service, claim));
+        let told = |other: &Service| other.key.told_in(&service.key.namespace, "Service");
         let said = others.filter_map(|other| {
             let whose = match clash(&service.ports, &other.ports)? {
-                Clash::Port(port) => format!("port {port} is also Service {}'s", other.key),
-                Clash::Whole => format!("Service {} has the address too, and one of the two has no ports", other.key),
+                Clash::Port(port) => format!("{} has port {port} too", told(other)),
+                Clash::Whole => format!("{} has the address too, and one of the two has no ports", told(other)),
             };
             Some(format!("{whose}, and which of the two answers is not defined: change the port of one"))
         });

@@ -51,13 +51,14 @@ impl Machine {
         all.into_iter().collect()
     }
 
-    /// Why a claim is for another allocator to change: a Service of that allocator, or its namespace or label.
-    pub(super) fn of_whom(&self, claim: &Key) -> Option<String> {
+    /// Why a claim is for another allocator to change, for the people of a namespace: a Service of that allocator, or its
+    /// namespace or label.
+    pub(super) fn of_whom(&self, claim: &Key, namespace: &str) -> Option<String> {
         let claim = self.claims.get(claim)?.seen.as_ref()?;
         if claim.retained.elsewhere {
             return Some("another allocator".to_owned());
         }
         let (key, _) = self.foreign_members(claim).next()?;
-        Some(format!("Service {key}, which another allocator handles,"))
+        Some(format!("{}, which another allocator handles,", key.told_in(namespace, "Service")))
     }
 }

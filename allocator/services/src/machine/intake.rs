@@ -117,7 +117,9 @@ impl Machine {
             let uid = slot.service.uid.clone();
             self.service_gone(&key, &uid);
         }
+        let changed = self.seen.invited.note(None, Some(&service));
         self.services.insert(key.clone(), Slot::new(service));
+        self.answers_changed(&changed);
         self.work.mark(Who::Service(key));
     }
 
@@ -126,6 +128,7 @@ impl Machine {
         let Some(slot) = self.services.get_mut(&key) else { return };
         let before = std::mem::replace(&mut slot.service, Arc::new(service));
         let now = slot.service.clone();
+        let answers = self.seen.invited.note(Some(&before), Some(&now));
         if slot.writes.stale.as_ref() != Some(&now.version) {
             slot.writes.stale = None;
         }
@@ -135,6 +138,7 @@ impl Machine {
             self.work.mark(Who::Pools);
         }
         self.enqueue_service(&key);
+        self.answers_changed(&answers);
         let shares = |s: &Service| {
             (s.ports.clone(), s.local, s.notes.sharing_key.clone(), s.notes.lease_name.clone(), s.load_balancer)
         };
@@ -160,7 +164,9 @@ impl Machine {
         self.forget_wishes(key);
         self.set_unclaimed(key, &BTreeSet::new());
         self.wait_no_more(key);
-        self.services.remove(key);
+        let gone = self.services.remove(key);
+        let changed = self.seen.invited.note(gone.as_ref().map(|slot| &*slot.service), None);
+        self.answers_changed(&changed);
         self.work.unmark(&Who::Service(key.clone()));
     }
 

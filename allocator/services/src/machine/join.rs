@@ -11,7 +11,6 @@ use crate::objects::Service;
 use crate::ports::{Clash, clash};
 use crate::reason::Reason;
 use crate::request::shows;
-use crate::sharing;
 
 use super::Machine;
 use super::slots::Topic;
@@ -36,30 +35,28 @@ impl Machine {
         let until = [Topic::Claim(claim.clone())];
         let ip = self.address_of(claim).and_then(|address| address.address);
         let what = ip.map_or_else(|| "the address".to_owned(), |ip| ip.to_string());
-        if let Some(whom) = self.of_whom(claim) {
-            let message = format!("{whom} has {what}, with the claim {claim}: ask for another address");
+        let namespace = &service.key.namespace;
+        if let Some(whom) = self.of_whom(claim, namespace) {
+            let claim = claim.told_in(namespace, "claim");
+            let message = format!("{whom} has {what}, with {claim}: ask for another address");
             return Err(Trouble::new(Reason::AddressTaken, message, until));
         }
         let mut nodes = self.nodes_of(service).cloned();
         for other in self.others(service, claim) {
+            let whose = other.key.told_in(namespace, "Service");
             if !self.agree(service, other, ip) {
-                let message = format!(
-                    "Service {} has {what}: ask for another address, or give both Services the same annotation {}",
-                    other.key,
-                    crate::words::SHARING_KEY
-                );
+                let share = self.how_to_share(service);
+                let message = format!("{whose} has {what}: ask for another address, or {share}");
                 return Err(Trouble::new(Reason::AddressTaken, message, until));
             }
             match clash(&service.ports, &other.ports) {
                 None => {}
                 Some(Clash::Port(port)) => {
-                    let message =
-                        format!("Service {} has port {port} of {what}: change the port, or do not share", other.key);
+                    let message = format!("{whose} has port {port} of {what}: change the port, or do not share");
                     return Err(Trouble::new(Reason::PortConflict, message, until));
                 }
                 Some(Clash::Whole) => {
-                    let message =
-                        format!("it cannot share {what} with Service {}: one of them has no ports", other.key);
+                    let message = format!("it cannot share {what} with {whose}: one of them has no ports");
                     return Err(Trouble::new(Reason::PortConflict, message, until));
                 }
             }
@@ -73,9 +70,8 @@ impl Machine {
                 mine.retain(|node| theirs.contains(node));
                 if mine.is_empty() {
                     let message = format!(
-                        "it cannot share {what} with Service {}: both have externalTrafficPolicy Local, and no node has ready \
-                         endpoints of both; run them on the same nodes, or set Cluster on one",
-                        other.key
+                        "it cannot share {what} with {whose}: both have externalTrafficPolicy Local, and no node has ready endpoints \
+                         of both; run them on the same nodes, or set Cluster on one"
                     );
                     return Err(Trouble::new(Reason::NoCommonNode, message, until));
                 }
@@ -100,7 +96,7 @@ impl Machine {
     /// and both had the address before Mooring came: kube-vip lets Services share without any key, and Mooring leaves
     /// alone what works.
     pub(super) fn agree(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
-        match (sharing::key(one, &self.seen.config), sharing::key(other, &self.seen.config)) {
+        match (self.sharing_key(one), self.sharing_key(other)) {
             (Some(one), Some(other)) => one.text == other.text,
             (None, None) => {
                 one.key.namespace == other.key.namespace && ip.is_some_and(|ip| shows(one, ip) && shows(other, ip))

@@ -19,6 +19,7 @@ mod foreign;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
+mod inviting;
 mod join;
 mod moving;
 mod passing;

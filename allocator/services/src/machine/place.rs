@@ -12,7 +12,7 @@ use crate::objects::{Address, Claim, Made, Pool, Reserved, Scope, Service, Sourc
 use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
-use crate::sharing::{self, Join};
+use crate::sharing::Join;
 use crate::utc::utc;
 
 use super::Machine;
@@ -64,7 +64,9 @@ impl Machine {
     pub(super) fn settle(&mut self, service: &Arc<Service>, want: Want) -> Result<(), Trouble> {
         let at = place(want.family);
         let held = self.services.get(&service.key).map(|slot| slot.held[at].clone()).unwrap_or_default();
+        let uninvited = self.uninvited(service);
         if let Some(current) = &held.current
+            && (uninvited.is_none() || self.claims.get(current).is_some_and(|slot| slot.across))
             && self.satisfies(service, want, current)?
         {
             if let Some(next) = &held.next {
@@ -78,7 +80,7 @@ impl Machine {
             }
             self.detach(next, &service.key);
         }
-        let found = self.obtain(service, want);
+        let found = uninvited.map_or_else(|| self.obtain(service, want), Err);
         // A current claim without an address is not worth keeping.
         let keeps = held.current.as_ref().is_some_and(|claim| self.address_of(claim).is_some());
         if let Some(current) = held.current.filter(|current| !keeps && found.as_ref() != Ok(current)) {
@@ -127,7 +129,7 @@ impl Machine {
         // The Service got its key later: it is alone, and others have the key. An address that is no longer in its pool
         // stays until people ask, and draws nobody who has another.
         let joins = alone && !self.is_stray(claim);
-        match sharing::key(service, &self.seen.config).filter(|key| key.join == Join::Must && joins) {
+        match self.sharing_key(service).filter(|key| key.join == Join::Must && joins) {
             None => Ok(true),
             Some(key) => {
                 let mut group = self.group(&key.text, want.family);
@@ -174,8 +176,7 @@ impl Machine {
     /// key was removed or the `ConfigMap` changed: if the other one does not show the address yet, the other one leaves.
     /// Where both show it, sharing ends only if people gave the two Services different keys.
     fn may_stay(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
-        let explicit =
-            |service| sharing::key(service, &self.seen.config).filter(|key| key.join != Join::May).map(|key| key.text);
+        let explicit = |service| self.sharing_key(service).filter(|key| key.join != Join::May).map(|key| key.text);
         let parted = matches!((explicit(one), explicit(other)), (Some(one), Some(other)) if one != other);
         self.agree(one, other, ip) || ip.is_some_and(|ip| shows(one, ip) && !(parted && shows(other, ip)))
     }
@@ -190,7 +191,7 @@ impl Machine {
 
     /// The namespace of a Service's claim.
     pub(super) fn namespace(&self, service: &Service) -> (Arc<str>, bool) {
-        let across = sharing::key(service, &self.seen.config).is_some_and(|key| key.across);
+        let across = self.sharing_key(service).is_some_and(|key| key.across);
         (if across { self.settings.home.clone() } else { service.key.namespace.clone() }, across)
     }
 
@@ -299,7 +300,8 @@ impl Machine {
                 if of_record() || self.is_of_another_network(service, ip, &address.pool) {
                     continue;
                 }
-                let message = format!("the claim {claim} has {ip}: ask for another address, or delete that claim");
+                let claim = claim.told_in(&service.key.namespace, "claim");
+                let message = format!("{claim} has {ip}: ask for another address, or delete that claim");
                 return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Ip(ip)]));
             }
             claims.insert(0, claim);
@@ -322,12 +324,13 @@ impl Machine {
             if has.is_none() && !slot.going() && !slot.members.is_empty() && self.is_hopeless(slot) {
                 continue;
             }
-            if slot.members.is_empty() && self.of_whom(&claim).is_some() {
+            if slot.members.is_empty() && self.of_whom(&claim, &service.key.namespace).is_some() {
                 // The refusal says whose the claim is.
                 self.may_join(service, &claim)?;
             }
             if slot.going() || slot.members.is_empty() {
-                let message = format!("{ip} is still being released by the claim {claim}");
+                let whose = claim.told_in(&service.key.namespace, "claim");
+                let message = format!("{ip} is still being released by {whose}");
                 return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip), Topic::Claim(claim)]));
             }
             self.may_join(service, &claim)?;
@@ -339,9 +342,10 @@ impl Machine {
                 return Err(Trouble::new(Reason::PoolNotUsable, message, [Topic::Pools, Topic::Claim(claim)]));
             }
             if claim.namespace != namespace {
+                let whose = claim.told_in(&service.key.namespace, "claim");
                 let message = format!(
-                    "{ip} belongs to the claim {claim}, which another namespace cannot share: give all \
-                     Services that share it the same annotation {}=NAMESPACE/KEY",
+                    "{ip} belongs to {whose}, which another namespace cannot share: give all Services that share it the same \
+                     annotation {}=NAMESPACE/KEY",
                     crate::words::SHARING_KEY
                 );
                 return Err(Trouble::new(Reason::AddressTaken, message, [Topic::Claim(claim)]));
@@ -405,7 +409,7 @@ impl Machine {
     /// Finds any address of the Service's pool; an address to share comes first.
     fn any_one(&self, service: &Arc<Service>, family: Family) -> Result<Found, Trouble> {
         let pool = self.choose(service, family)?;
-        let Some(key) = sharing::key(service, &self.seen.config).filter(|key| key.join != Join::IfAsked) else {
+        let Some(key) = self.sharing_key(service).filter(|key| key.join != Join::IfAsked) else {
             return Ok(Found::Pool(pool));
         };
         if key.join == Join::May && self.full(service, &key.text, family) {
@@ -443,13 +447,14 @@ impl Machine {
                 format!("{ip} is the control plane's: ask for another, or exclude it from its pool"),
             ),
             None => {
-                // What the Service has already stays, whatever others show.
+                // The Service's own record does not count: whoever may edit the Service can write one. Of Services with one record, of
+                // which none shows the address yet, none waits for the others.
                 let recorded = record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
-                let other = self.shown_by(ip, |other| recorded || *other == service.key)?;
-                (
-                    Reason::AddressTaken,
-                    format!("Service {other} has {ip} by its status or its record: ask for another address"),
-                )
+                let as_much = |other: &Key| recorded && self.only_awaits(other, ip);
+                let other = self.shown_by(ip, |other| *other == service.key || as_much(other))?;
+                let other = other.told_in(&service.key.namespace, "Service");
+                let message = format!("{other} has {ip} by its status or its record: ask for another address");
+                (Reason::AddressTaken, message)
             }
         };
         Some(Trouble::new(reason, message, [Topic::Ip(ip)]))

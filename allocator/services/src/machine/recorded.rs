@@ -41,7 +41,7 @@ impl Reason {
     /// Whether an address that a Service had may still come back to it: nobody else has it, and what would give it may not be there
     /// yet.
     pub(super) const fn is_not_yet(self) -> bool {
-        let shared = matches!(self, Self::PortConflict | Self::NoCommonNode);
+        let shared = matches!(self, Self::PortConflict | Self::NoCommonNode | Self::SharingNotAllowed);
         !shared && !matches!(self, Self::AddressTaken | Self::AddressOfNode | Self::AddressOfControlPlane)
     }
 }
@@ -94,7 +94,7 @@ impl Machine {
     fn is_of_another(&self, ip: IpAddr, claim: &Key) -> bool {
         self.seen.addresses.at(ip).any(|address| {
             let holder = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
-            let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&holder).is_none();
+            let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&holder, "").is_none();
             let goes = self.claims.get(&holder).is_some_and(|slot| slot.going() || nobodys(slot));
             holder != *claim && !goes
         })

@@ -9,6 +9,7 @@ use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::configmap::Config;
+use crate::invitations::Invitations;
 use crate::objects::{Made, Reserved, Source};
 use crate::ports::Port;
 use crate::select::Pools;
@@ -28,6 +29,8 @@ pub(super) struct Seen {
     pub(super) addresses: Addresses,
     pub(super) pools: Pools,
     pub(super) config: Config,
+    /// Who may use the sharing keys of other namespaces.
+    pub(super) invited: Invitations,
     /// There is a `ConfigMap`, perhaps without content: kube-vip's cloud provider makes one that is empty.
     pub(super) has_config: bool,
     pub(super) reserved: BTreeMap<IpAddr, Reserved>,
@@ -42,6 +45,7 @@ impl Default for Seen {
             addresses: Addresses::default(),
             pools: Pools::default(),
             config: Config::default(),
+            invited: Invitations::default(),
             has_config: false,
             reserved: BTreeMap::new(),
             endpoints: Endpoints::default(),

@@ -8,7 +8,7 @@ use mooring_allocator_core::names::Key;
 
 use crate::families;
 use crate::objects::Service;
-use crate::record;
+use crate::{record, request};
 
 use super::flaws::{Flaw, planted};
 use super::slots::{Held, Topic};
@@ -61,6 +61,11 @@ impl Machine {
             }
         }
         self.work.mark(Who::Pools);
+    }
+
+    /// Whether a Service is to have an address again, and does not show it.
+    pub(super) fn only_awaits(&self, key: &Key, ip: IpAddr) -> bool {
+        self.services.get(key).is_some_and(|slot| !request::shows(&slot.service, ip))
     }
 
     /// A Service that shows an address, or is to have it again, without a claim. `except`: Services that do not count.

@@ -69,7 +69,10 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             warning: true,
             reason: "DuplicateAddress".into(),
             action: "Compare",
-            text: format!("IPAddress {} has the same address, and both are in use: delete one claim", own(other)),
+            text: format!(
+                "{} has the same address, and both are in use: delete one claim",
+                told(other, &address.namespace)
+            ),
         },
         Report::Conflict { claim, block, heard, kept } => {
             let then = if *kept { "the claim asked for it, and keeps it" } else { "the claim gets another" };
@@ -151,6 +154,14 @@ fn outside(index: &Index, pool: &PoolRef, note: &remote::Note) -> Option<Note> {
     };
     let pool = of_pool.filter(|_| claim.is_some());
     Some(Note { regarding, pool, warning, reason: reason_of(note).into(), action: "Compare", text })
+}
+
+/// An address, for the people of a namespace.
+fn told(address: &Key, namespace: &str) -> String {
+    if *address.namespace == *namespace {
+        return format!("IPAddress {}", own(address));
+    }
+    address.told_in(namespace, "IPAddress")
 }
 
 /// The namespace and name of an address.

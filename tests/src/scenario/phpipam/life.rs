@@ -107,6 +107,29 @@ pub async fn changed_by_people(_: &mut Ctx<()>) -> Result<()> {
     allocator.stop().await
 }
 
+/// An entry that became somebody else's between the search and the deletion stays, by its mark and by its name alone.
+pub async fn reused_by_people(_: &mut Ctx<()>) -> Result<()> {
+    let (rig, phpipam) = up().await?;
+    let subnet = phpipam.subnet([192, 0, 2, 0], 28, None);
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let pool = pool(&scope, &phpipam, &[subnet]).await?;
+    for name in ["c0", "c1"] {
+        claim(&scope, name, &pool).await?;
+    }
+    all_bound(&scope, &phpipam, 2).await?;
+    let ip = scope.bound("c0").await?.ip().to_owned();
+    phpipam.reuse_once_found(&ip, "printer")?;
+    delete_all(&scope).await?;
+    let left = phpipam.rows();
+    ensure!(left.len() == 1 && left[0].hostname == "printer" && left[0].ip.to_string() == ip, "left: {left:?}");
+    // It is nobody's address here any more, and no claim gets it.
+    claim(&scope, "c2", &pool).await?;
+    ensure!(scope.bound("c2").await?.ip() != ip, "{ip} is the printer's");
+    delete_all(&scope).await?;
+    allocator.stop().await
+}
+
 /// Waits until an address is in phpIPAM.
 async fn entered(phpipam: &PhpIpam, ip: &str) -> Result<()> {
     let deadline = now() + LONGEST;

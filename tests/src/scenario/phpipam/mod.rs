@@ -30,6 +30,7 @@ pub fn all() -> Vec<Test<()>> {
     vec![
         story!("phpipam", life::claim_to_release, "claim-to-release", 5).quick(),
         story!("phpipam", life::changed_by_people, "changed-by-people", 5),
+        story!("phpipam", life::reused_by_people, "what-people-have-reused-stays", 5),
         story!("phpipam", forms::to_its_server_alone, "a-credential-goes-to-its-server-alone", 5),
         story!("phpipam", faults::at_random, "faults-at-random", 5),
         story!("phpipam", forms::tls_and_ipv6, "tls-app-code-ipv6", 5),

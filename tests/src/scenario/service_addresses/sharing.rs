@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use super::service;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{CLAIM, Scope};
-use crate::ipam::services::ingress;
+use crate::ipam::services::{GLOBAL, ingress};
 use crate::runner::Test;
 
 pub fn all() -> Vec<Test<()>> {
     vec![
         service!(dns, "53-tcp-and-53-udp-share"),
+        service!(invited, "a-key-of-another-namespace-counts-by-invitation"),
         service!(local, "local-services-without-a-common-node-do-not-share"),
         service!(last_out, "the-last-who-shares-gives-back"),
     ]
@@ -39,6 +40,39 @@ async fn dns(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
             .merge_service("clash", json!({"spec": {"ports": [{"name": "p", "port": 54, "protocol": "UDP"}]}}))
             .await?;
         ensure!(scope.advertised("clash").await? == [scope.ip(10)], "another port");
+        scope.sound().await
+    };
+    scope.with_agents(work).await
+}
+
+async fn invited(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    let tenant = scope.rig.scope().await?;
+    let pool = format!("{}-shared", scope.ns);
+    scope.create(GLOBAL, &pool, scope.range(10, 19), json!({})).await?;
+    let meta = json!({"annotations": {
+        "mooring.dev/sharing-key": format!("{}/dns", scope.ns), "mooring.dev/pool": format!("{GLOBAL}/{pool}"),
+    }});
+    let invite = |whom: Value| json!({"metadata": {"annotations": {"mooring.dev/sharing-namespaces": whom}}});
+    let shared = scope.ip(10);
+    let work = async {
+        // It comes first, and takes nothing.
+        tenant.service_with("web", tenant.balanced(53, "TCP"), meta.clone()).await?;
+        tenant.service_says("web", "SharingNotAllowed", "mooring.dev/sharing-namespaces").await?;
+        scope.service_with("dns", scope.balanced(53, "TCP"), meta.clone()).await?;
+        ensure!(scope.advertised("dns").await? == [shared.clone()], "those whose key it is");
+        scope.merge_service("dns", invite(json!(format!("other, {}", tenant.ns)))).await?;
+        let message = tenant.service_says("web", "PortConflict", "a Service of another namespace").await?;
+        ensure!(!message.contains(&format!("{}/", scope.ns)), "it names what is another's: {message}");
+        let ports = json!({"spec": {"ports": [{"name": "p", "port": 443, "protocol": "TCP"}]}});
+        tenant.merge_service("web", ports).await?;
+        ensure!(tenant.advertised("web").await? == [shared.clone()], "it was invited");
+        // The invitation is taken back.
+        scope.merge_service("dns", invite(Value::Null)).await?;
+        tenant.service_says("web", "SharingNotAllowed", "").await?;
+        tenant.until_service("web", "to show nothing", |service, _| ingress(service).is_empty().then_some(())).await?;
+        ensure!(scope.advertised("dns").await? == [shared.clone()], "it stays with them");
+        tenant.delete_service("web").await?;
+        scope.delete_service("dns").await?;
         scope.sound().await
     };
     scope.with_agents(work).await

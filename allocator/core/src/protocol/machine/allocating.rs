@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::block::Block;
-use crate::names::Key;
 use crate::provider::{Ask, HeldBy, Provider, Refusal, Until};
 
 use super::super::action::{New, Purpose, Report, Write};
@@ -85,10 +84,13 @@ impl<P: Provider> Machine<P> {
         self.claims.get(slot).map(Slot::target)
     }
 
-    /// Declares the claim's object void, by attempt number, so that nobody can bind it any more.
+    /// Declares the claim's objects void, by attempt number, so that nobody can bind them any more.
     pub(super) fn void(&mut self, slot: u32, claim: &Claim) {
+        let number = |address: &u32| Some(self.addresses.get(*address)?.attempt(&claim.uid)?.number);
+        let highest = self.addresses.named(&claim.object_key()).iter().filter_map(number).max();
+        let count = highest.unwrap_or_default().max(claim.voided).saturating_add(1);
         if let Some(target) = self.target(slot) {
-            self.claim_write(slot, Write::Void(target, claim.voided.saturating_add(1)));
+            self.claim_write(slot, Write::Void(target, count));
         }
     }
 
@@ -205,7 +207,7 @@ impl<P: Provider> Machine<P> {
                 if matches!(until, Until::Answered(_)) {
                     return self.tell_wait(slot, claim, Refusal { reason, message, until, held_by });
                 }
-                let message = self.by_whom(message, held_by);
+                let message = self.by_whom(&claim.key.namespace, message, held_by);
                 return self.set_condition(slot, claim, reason, message);
             }
         };
@@ -233,8 +235,8 @@ impl<P: Provider> Machine<P> {
         self.claim_write(slot, Write::Create(Box::new(new)));
     }
 
-    /// Adds to a refusal who has the address, and what can be done.
-    fn by_whom(&self, what: String, held_by: Option<HeldBy>) -> String {
+    /// Adds to a refusal who has the address, and what can be done. The condition is for the people of a namespace.
+    fn by_whom(&self, namespace: &str, what: String, held_by: Option<HeldBy>) -> String {
         let claim = match held_by {
             None => return what,
             Some(HeldBy::Claim(slot)) => self.claims.get(slot).map(|s| s.claim.key.clone()),
@@ -246,8 +248,8 @@ impl<P: Provider> Machine<P> {
                 Some(entry.claim())
             }
         };
-        let claim = claim.as_ref().map_or_else(String::new, Key::to_string);
-        format!("{what} is taken by claim {claim}: delete that one, or ask for another")
+        let claim = claim.as_ref().map_or_else(|| "claim".to_owned(), |claim| claim.told_in(namespace, "claim"));
+        format!("{what} is taken by {claim}: delete that one, or ask for another")
     }
 
     /// Evaluates a claim again after one second.

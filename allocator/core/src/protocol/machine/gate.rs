@@ -86,8 +86,9 @@ impl<P: Provider> Machine<P> {
             return;
         }
         if attempt.as_ref().is_some_and(|m| !m.adopted && m.number > claim.voided) {
-            // The claim's own event is under way.
-            return;
+            // Somebody has taken the count off the claim, and an object of an earlier attempt may come late: none of them counts.
+            // Or the claim's own event is under way: then this write finds another version, and has no effect.
+            return self.void(slot, claim);
         }
         if entry.is_held_by_us_alone() && entry.may_be_bound(claim) {
             // It goes. A bind that is still under way must not meet it.
@@ -124,7 +125,7 @@ impl<P: Provider> Machine<P> {
                 return self.withdraw(slot, claim, address, &earlier);
             }
             // Somebody else made the object and may be using it: this allocator must not withdraw it.
-            let message = self.of_two(address, rival);
+            let message = self.of_two(address, rival, &claim.key.namespace);
             return self.stuck(slot, claim, message);
         }
         if let Some(heard) = entry.address.conflict.clone() {
@@ -173,20 +174,30 @@ impl<P: Provider> Machine<P> {
         self.set_condition(slot, claim, Reason::AllocationFailed, message);
     }
 
-    /// Decides what to do about two objects that share an address.
-    pub(super) fn of_two(&self, address: u32, other: u32) -> String {
+    /// What to do about two objects that share an address, for the people of a namespace; empty: those of the whole cluster.
+    pub(super) fn of_two(&self, address: u32, other: u32, namespace: &str) -> String {
         let (Some(mine), Some(other)) = (self.addresses.get(address), self.addresses.get(other)) else {
             return String::new();
         };
         let block = mine.block.map_or_else(String::new, |b| b.to_string());
-        let (name, pool, other, others) =
-            (mine.address.name(), &mine.address.pool, other.address.words(), &other.address.pool);
-        let apart = if pool == others {
-            String::new()
-        } else {
-            format!("; if {pool} and {others} are isolated from each other, give each a network of its own")
+        let ours = |place: &str| namespace.is_empty() || place.is_empty() || *place == *namespace;
+        let told = |entry: &Entry, name: &str| match entry.address.own_key() {
+            key if ours(&key.namespace) => format!("IPAddress {name}"),
+            key => key.told_in(namespace, "IPAddress"),
         };
-        format!("IPAddress {name} has {block}, which IPAddress {other} has too: delete one of them{apart}")
+        let (pool, others) = (&mine.address.pool, &other.address.pool);
+        let apart = match (pool == others, ours(&pool.namespace) && ours(&others.namespace)) {
+            (true, _) => String::new(),
+            (_, true) => {
+                format!("; if {pool} and {others} are isolated from each other, give each a network of its own")
+            }
+            (_, false) => "; if their pools are isolated from each other, give each a network of its own".to_owned(),
+        };
+        format!(
+            "{} has {block}, which {} has too: delete one of them{apart}",
+            told(mine, mine.address.name()),
+            told(other, &other.address.words())
+        )
     }
 
     /// The objects that share an address and count as earlier: they were shown before this object or in the same list,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::names::{ClaimKind, Key, PoolRef, Uid};
-use crate::provider::Provider;
+use crate::provider::{Provider, Told};
 
 use super::super::action::Report;
 use super::super::event::Event;
@@ -372,7 +372,7 @@ impl<P: Provider> Machine<P> {
                 && let Some(block) = entry.block.filter(|_| entry.address.conflict.is_none())
             {
                 known.progress().before = entry.block;
-                self.provider.reserve_again(claim, &entry.address.pool, block);
+                self.provider.reserve_again(claim, &entry.address.pool, block, Told::ByObject);
             }
             // Somebody may have removed the owner reference before the object, and the claim may just be looked for: the object was
             // the claim's all the same.
@@ -389,7 +389,7 @@ impl<P: Provider> Machine<P> {
                 if let Some(block) =
                     entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
                 {
-                    self.provider.reserve_again(claim, &entry.address.pool, block);
+                    self.provider.reserve_again(claim, &entry.address.pool, block, Told::ByObject);
                 }
             }
             self.work.mark(Who::Claim(claim));

@@ -1,7 +1,7 @@
 //! Bound claims: the object of each must exist, must belong to the claim, and must belong to nobody else.
 
 use crate::block::Block;
-use crate::provider::Provider;
+use crate::provider::{Provider, Told};
 
 use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
@@ -127,7 +127,7 @@ impl<P: Provider> Machine<P> {
         if let Some(known) = self.claims.get_mut(slot) {
             known.progress().before = Some(block);
         }
-        self.provider.reserve_again(slot, &claim.pool, block);
+        self.provider.reserve_again(slot, &claim.pool, block, Told::ByStatus);
     }
 
     /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the
@@ -240,6 +240,6 @@ impl<P: Provider> Machine<P> {
         // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
         let mut told: Vec<_> = told.collect();
         told.sort_unstable();
-        told.iter().take(10).map(|&(.., a, b)| self.of_two(a, b)).collect::<Vec<_>>().join("; ")
+        told.iter().take(10).map(|&(.., a, b)| self.of_two(a, b, &pool.namespace)).collect::<Vec<_>>().join("; ")
     }
 }

@@ -102,6 +102,66 @@ fn an_entry_that_cannot_be_deleted_holds_up_no_other_claim() {
     assert!(given && deletions < 9, "{deletions} in 90 s");
 }
 
+/// The pool is paused, people change its entries, and it goes on.
+fn paused_for_a_while(bench: &mut Bench) {
+    let spec = RemoteSpec { calls: 1, orphans: Orphans::Release, drift: Drift::PutBack, warning: String::new() };
+    bench.remote.pool(&pool(), None);
+    assert!(bench.after(60).is_empty());
+    bench.remote.pool(&pool(), Some(spec));
+}
+
+#[test]
+fn what_was_found_before_a_pause_is_searched_for_again() {
+    // A claim that goes, one that is about to use what was found, and one whose entry could not be deleted yet.
+    for goes in [true, false] {
+        let mut bench = Bench::new(Orphans::Release, 1);
+        let ask = |bench: &mut Bench| {
+            if goes {
+                return bench.remote.clear(Waiter::Claim(1), &pool(), mark("c", None)).err();
+            }
+            bench.remote.obtain(1, &pool(), mark("c", None), None, false).err()
+        };
+        assert!(ask(&mut bench).is_some());
+        let found = bench.one();
+        bench.answer(&found, Ok(Answer::Entries(vec![entry("c", 5)])));
+        paused_for_a_while(&mut bench);
+        assert!(ask(&mut bench).is_some(), "what was found may be somebody else's");
+        let mut calls = Vec::new();
+        for _ in 0..4 {
+            for call in bench.after(0) {
+                let result = match call.what {
+                    What::List => Ok(Answer::Listing(Vec::new(), Some(9))),
+                    What::Find(_) => Ok(Answer::Entries(Vec::new())),
+                    What::Allocate(..) => Ok(Answer::Entry(entry("c", 6))),
+                    _ => Err(Failure::Refused("it is somebody else's".into())),
+                };
+                calls.push(call.what.clone());
+                bench.answer(&call, result);
+            }
+        }
+        assert!(calls.iter().any(|what| matches!(what, What::Find(_))), "{calls:?}");
+        assert!(!calls.iter().any(|what| matches!(what, What::Release(_))), "{calls:?}");
+        assert_eq!(ask(&mut bench), None);
+    }
+}
+
+#[test]
+fn an_entry_that_was_to_be_deleted_before_a_pause_is_judged_again() {
+    let mut bench = Bench::new(Orphans::Release, 1);
+    bench.list(&[entry("gone", 5)]);
+    bench.list(&[entry("gone", 5)]);
+    bench.remote.pool(&pool(), None);
+    // The API server has said that the claim is gone.
+    bench.remote.claim_is_gone(&pool(), entry("gone", 5));
+    paused_for_a_while(&mut bench);
+    let call = bench.one();
+    assert_eq!(call.what, What::List);
+    // A person made it another host's.
+    let others = Entry { claim: None, ours: false, host: "printer".into(), ..entry("gone", 5) };
+    bench.answer(&call, Ok(Answer::Listing(vec![others], Some(9))));
+    assert!(bench.after(600).iter().all(|call| call.what == What::List));
+}
+
 #[test]
 fn after_a_refused_deletion_the_entry_is_read_again() {
     let mut bench = Bench::new(Orphans::Report, 1);

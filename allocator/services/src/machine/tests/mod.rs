@@ -3,6 +3,7 @@
 mod basics;
 mod families;
 mod flaws;
+mod inviting;
 mod late;
 mod leading;
 mod moving;
@@ -15,4 +16,5 @@ mod restored_orders;
 mod several;
 mod sharing;
 mod takeover;
+mod tenants;
 mod world;

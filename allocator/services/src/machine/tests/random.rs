@@ -8,8 +8,7 @@ use mooring_allocator_core::names::{Key, Uid};
 use super::several::of_namespaces;
 use super::world::{BOTH, Queue, World, ip};
 use crate::class::ClassRules;
-use crate::machine::testing::StoredClaim;
-use crate::machine::testing::{ports, service};
+use crate::machine::testing::{StoredClaim, ports, service};
 use crate::machine::{Done, Event, Failure, Kind};
 use crate::objects::{FamilyPolicy, Ingress, Pool, Reserved, Service};
 use crate::ports::{Protocol, clash};
@@ -76,9 +75,10 @@ fn edit(dice: &mut Dice, one: &mut Service) {
     match dice.below(12) {
         0 | 1 => one.notes.addresses = maybe(dice, ASKED),
         2 => one.load_balancer_ip = maybe(dice, &["10.0.0.2", "", "", "fd00::11", "nonsense"]),
-        3 => one.notes.sharing_key = maybe(dice, &["k", "l", "x/k", "", ""]),
+        3 => one.notes.sharing_key = maybe(dice, &["k", "l", "b/k", "", ""]),
         4 => {
             let number = *dice.one(&[53, 80, 443]);
+            one.notes.sharing_namespaces = (number != 53).then(|| Box::from(if number == 80 { "a" } else { "c, *" }));
             one.ports = ports(&[(number, if dice.chance(50) { Protocol::Tcp } else { Protocol::Udp })]);
         }
         5 => {
@@ -304,6 +304,18 @@ fn dark_for_nobody(service: &Service) {
     assert!(unnamed.is_none(), "no agent advertises {unnamed:?}: {service:?}");
 }
 
+/// Whether a Service that has the key of another namespace may have these claims, as far as its allocator can know.
+fn is_invited(world: &World, service: &Service, claims: &[&StoredClaim]) -> bool {
+    let key = service.notes.sharing_key.as_deref();
+    let of_b = |one: &&Service| *one.key.namespace == *"b" && one.notes.sharing_key.as_deref() == Some("b/k");
+    let mut hosts = world.services.values().filter(of_b).peekable();
+    let by_key = key == Some("b/k") && &*service.key.namespace == "a" && !world.has_peer();
+    let [a, b] = ["a", "b"].map(|namespace| world.machine.config().shares(&namespace.into()));
+    let by_key = by_key && (a.is_none() || a != b);
+    let shares = claims.iter().any(|claim| &*claim.key.namespace == "mooring" && claim.members.len() > 1);
+    !(by_key && shares) || hosts.peek().is_none() || hosts.any(|host| host.notes.sharing_namespaces.is_some())
+}
+
 /// What is true when nothing goes on any more.
 fn at_rest(world: &World, edited: &BTreeSet<Key>) {
     always(world, edited);
@@ -333,6 +345,7 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
             let waits = lacks || own.iter().any(|claim| claim.bound.is_none() || dark(&claim));
             assert!(own.len() <= 1 + usize::from(waits), "{key}: {own:?}");
         }
+        assert!(is_invited(world, service, &claims), "{service:?}: {claims:?}");
         let lines = record::read(service.notes.record.as_deref());
         if !ours(service) {
             assert!(claims.is_empty() && lines.is_empty() && service.condition.is_none(), "{service:?}");

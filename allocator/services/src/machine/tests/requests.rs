@@ -48,7 +48,7 @@ fn it_changes_its_mind() {
     world.taken("10.0.0.3");
     world.edit(&web, |service| service.notes.addresses = Some("10.0.0.3".into()));
     world.run();
-    world.refused(&web, "AddressTaken", "machines/machine-10-0-0-3 has 10.0.0.3");
+    world.refused(&web, "AddressTaken", "a claim of another namespace has 10.0.0.3");
     assert_eq!((&*world.shows(&web), world.says(&web)), ("10.0.0.8", Some("10.0.0.3")));
     // Without the annotation it asks for nothing, and keeps what it has.
     world.edit(&web, |service| service.notes.addresses = None);

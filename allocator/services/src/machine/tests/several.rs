@@ -76,7 +76,8 @@ fn an_allocator_whose_namespaces_were_narrowed_leaves_the_others_alone() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     let keyed = |namespace: &str, port| {
         let mut one = service(namespace, "shared");
-        one.notes.sharing_key = Some("x/k".into());
+        one.notes.sharing_key = Some("a/k".into());
+        one.notes.sharing_namespaces = Some("b".into());
         one.ports = ports(&[(port, Tcp)]);
         one
     };
@@ -92,7 +93,7 @@ fn an_allocator_whose_namespaces_were_narrowed_leaves_the_others_alone() {
     // Nobody knows here which ports the other Service has: no further one joins.
     let third = world.apply(Service { key: Key::new("a", "third"), uid: "uid-third".into(), ..keyed("a", 8080) });
     world.run();
-    world.refused(&third, "AddressTaken", "Service b/shared, which another allocator handles");
+    world.refused(&third, "AddressTaken", "a Service of another namespace, which another allocator handles");
     world.delete(&ours);
     world.delete(&third);
     world.run();

@@ -245,11 +245,14 @@ fn a_key_across_namespaces_given_later() {
     let web = world.apply(on("web", 80, Tcp));
     world.run();
     // It has a claim of its own namespace, which others cannot share: they meet in the allocator's.
-    world.edit(&web, |service| service.notes.sharing_key = Some("x/k".into()));
+    world.edit(&web, |service| {
+        service.notes.sharing_key = Some("a/k".into());
+        service.notes.sharing_namespaces = Some("b".into());
+    });
     world.run();
     let mut dns = on("dns", 53, Udp);
     dns.key = Key::new("b", "dns");
-    dns.notes.sharing_key = Some("x/k".into());
+    dns.notes.sharing_key = Some("a/k".into());
     let dns = world.apply(dns);
     world.run();
     assert_eq!(world.shows(&web), world.shows(&dns));
@@ -266,7 +269,8 @@ fn a_key_across_namespaces_opens_no_pool_that_does_not_serve_the_service() {
     world.pool(theirs, spec);
     let across = |namespace: &str, name: &str, port: u16| {
         let mut one = Service { ports: ports(&[(port, Tcp)]), ..service(namespace, name) };
-        one.notes.sharing_key = Some("x/y".into());
+        one.notes.sharing_key = Some("team-a/y".into());
+        one.notes.sharing_namespaces = Some("*".into());
         one
     };
     let named = |mut one: Service| {
@@ -307,7 +311,8 @@ fn a_tenant_does_not_share_by_a_key_that_looks_like_anothers() {
     forged.notes.sharing_key = Some("mooring/ web".into());
     let forged = world.apply(forged);
     world.run();
-    assert_eq!(both(&world, [&own, &forged]), ["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(both(&world, [&own, &forged]), ["10.0.0.1", ""]);
+    world.refused(&forged, "SharingNotAllowed", "mooring.dev/sharing-namespaces=evil");
 }
 
 #[test]
@@ -335,9 +340,13 @@ fn both_are_told_when_an_edit_makes_their_ports_clash() {
     world.run();
     // Nobody loses an address that carries traffic.
     assert_eq!(both(&world, [&shop, &other]), ["10.0.0.1", "10.0.0.1"]);
-    for (key, whose) in [(&shop, "Service other/web"), (&other, "Service shop/web")] {
+    for (key, other) in [(&shop, "other/web"), (&other, "shop/web")] {
         let (reason, message) = world.condition(key);
-        assert!(reason == "Advertised" && message.contains("443/TCP") && message.contains(whose), "{message}");
+        assert!(
+            reason == "Advertised" && message.contains("a Service of another namespace has port 443/TCP"),
+            "{message}"
+        );
+        assert!(!message.contains(other), "{message}");
         let warned = |report: &Report| {
             matches!(report, Report::ConditionChanged { service, condition, warning: true }
                 if service == key && condition.message.contains("443/TCP"))

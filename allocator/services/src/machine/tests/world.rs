@@ -948,6 +948,7 @@ const ALL: &[&str] = &[
     words::REALLOCATE,
     words::POOL,
     words::SHARING_KEY,
+    words::SHARING_NAMESPACES,
     words::LEASE_NAME,
     words::IGNORE,
 ];

@@ -90,6 +90,17 @@ fn address(value: &Value) -> Option<IpAddr> {
     })
 }
 
+/// Whether what was read by an entry's number is that entry, as it was found: with its address, and the same mark. One that bears no
+/// mark was found by its name.
+pub(super) fn is_still(data: &Value, entry: &Entry, pool: &Uid) -> bool {
+    let data = data.as_array().and_then(|all| all.first()).unwrap_or(data);
+    let read = |key: &str| text(&data[key]).unwrap_or_default();
+    let claim = claim_of(&read("description"));
+    let named = entry.claim.is_some() || read("hostname").eq_ignore_ascii_case(&entry.host);
+    let ours = !entry.ours || read("owner") == owner(pool);
+    read("id") == *entry.id && address(&data["ip"]) == Some(entry.address) && claim == entry.claim && named && ours
+}
+
 /// The entries of a list, of this subnet; None: it is no list of entries.
 pub(super) fn entries(data: &Value, subnet: &Subnet, pool: &Uid) -> Option<Vec<Entry>> {
     let (mut all, owner) = (Vec::new(), owner(pool));
@@ -116,6 +127,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_entry_is_still_the_one_that_was_found_only_with_its_number_address_and_mark() {
+        let subnet = Subnet::read(7, &json!({"subnet": "192.0.2.0", "mask": "24"})).unwrap();
+        let pool = Uid::from("0f0e0d0c-0b0a-0908-0706-050403020100");
+        let [claim, other] =
+            [1, 2].map(|n| description(&Uid::from(&*format!("11112222-3333-4444-5555-66667777888{n}"))));
+        let row = json!({"id": 11, "subnetId": 7, "ip": "192.0.2.1", "hostname": "c.ns", "description": claim, "owner": owner(&pool)});
+        let with = |key: &str, value: &str| {
+            let mut row = row.clone();
+            row[key] = value.into();
+            row
+        };
+        let found = |row: &Value| entries(&json!([row]), &subnet, &pool).unwrap().remove(0);
+        let entry = found(&row);
+        // People change names and notes.
+        for same in [row.clone(), json!([row]), with("ip", "3221225985"), with("id", "11"), with("hostname", "x")] {
+            assert!(is_still(&same, &entry, &pool), "{same}");
+        }
+        let changes = [("id", "12"), ("ip", "192.0.2.2"), ("description", ""), ("description", &*other), ("owner", "")];
+        for (key, value) in changes {
+            assert!(!is_still(&with(key, value), &entry, &pool), "{key} {value}");
+        }
+        assert!(!is_still(&json!(null), &entry, &pool) && !is_still(&json!([]), &entry, &pool));
+        // Another provider has written a name and no mark.
+        let named = found(&with("description", "a machine"));
+        assert!(is_still(&with("description", "another note"), &named, &pool));
+        assert!(!is_still(&row, &named, &pool));
+        let mut renamed = with("description", "");
+        renamed["hostname"] = "printer".into();
+        assert!(!is_still(&renamed, &named, &pool));
+    }
 
     #[test]
     fn entries_are_read_however_phpipam_writes_numbers() {

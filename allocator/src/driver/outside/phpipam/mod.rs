@@ -17,7 +17,7 @@ use mooring_api::pool::PhpIpamIpPoolSpec;
 use serde_json::json;
 
 use super::credentials::Secrets;
-use entries::{Subnet, description, entries, owner};
+use entries::{Subnet, description, entries, is_still, owner};
 use reply::{Problem, Reply};
 use session::{Session, State};
 
@@ -51,7 +51,7 @@ impl PhpIpam {
             What::Find(mark) => api.find(mark).await.map(Answer::Entries),
             What::Allocate(mark, None) => api.allocate(mark).await.map(Answer::Entry),
             What::Allocate(mark, Some(wanted)) => api.enter(mark, *wanted).await.map(Answer::Entry),
-            What::Release(entry) => api.delete(&entry.id).await.map(|()| Answer::Done),
+            What::Release(entry) => api.delete(entry).await.map(|()| Answer::Done),
             What::PutBack(mark) => {
                 let Some(address) = mark.address else { return Err(Failure::Unfit("it has no address".into())) };
                 api.enter(mark, address).await.map(|_| Answer::Done)
@@ -203,8 +203,23 @@ impl Api<'_> {
         Err(Failure::Unfit(format!("{address} is in none of its subnets")))
     }
 
-    async fn delete(&self, id: &str) -> Result<(), Failure> {
-        match self.of.request(&self.session, http::Method::DELETE, &format!("addresses/{id}/"), None).await? {
+    /// Whether an entry is there. People may have used it for something else since it was found, with the number that it has.
+    async fn is_there(&self, entry: &Entry) -> Result<bool, Failure> {
+        let Entry { id, address, .. } = entry;
+        match self.get(&format!("addresses/{id}/")).await? {
+            Ok(reply) if is_still(&reply.data, entry, &self.of.pool) => Ok(true),
+            Ok(_) => Err(Failure::Unfit(format!("the entry {id} of {address} is somebody else's by now: it stays"))),
+            Err(problem) if problem.code == 404 => Ok(false),
+            Err(problem) => Err(problem.failure()),
+        }
+    }
+
+    async fn delete(&self, entry: &Entry) -> Result<(), Failure> {
+        if !self.is_there(entry).await? {
+            return Ok(());
+        }
+        let path = format!("addresses/{}/", entry.id);
+        match self.of.request(&self.session, http::Method::DELETE, &path, None).await? {
             Ok(_) => Ok(()),
             Err(problem) if problem.code == 404 => Ok(()),
             Err(problem) => Err(problem.failure()),
@@ -212,6 +227,9 @@ impl Api<'_> {
     }
 
     async fn rewrite(&self, entry: &Entry, mark: &Mark) -> Result<(), Failure> {
+        if !self.is_there(entry).await? {
+            return Err(Failure::Unfit(format!("{} has no entry any more", entry.address)));
+        }
         let path = format!("addresses/{}/", entry.id);
         match self.send(http::Method::PATCH, &path, &self.body(mark)).await? {
             Ok(_) => Ok(()),

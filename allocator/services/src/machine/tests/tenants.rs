@@ -1,0 +1,157 @@
+//! What a tenant can write about its own objects, against what is others'.
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::{Key, PoolKind, PoolRef};
+use mooring_allocator_core::pool::PoolSpec;
+
+use super::world::{World, ip};
+use crate::machine::testing::{StoredClaim, pool, service};
+use crate::objects::{Ingress, Member, Service};
+use crate::{naming, record};
+
+/// A Service of a controller that Mooring is not, which shows an address of Mooring's pool.
+fn anothers(address: &str) -> Service {
+    let class = Some("example.com/lb".into());
+    Service { class, ingress: vec![Ingress { ip: ip(address), vip: true }], ..service("victim", "theirs") }
+}
+
+#[test]
+fn a_forged_record_gives_nothing_that_another_service_shows() {
+    // It asks for the address, or gets it by chance, from a pool that people made.
+    for asks in [true, false] {
+        let mut world = World::without_config();
+        let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
+        world.pool(pool("all", &["10.0.0.1"]), spec);
+        world.apply(anothers("10.0.0.1"));
+        world.start();
+        world.run();
+        // The name of its claim, and of the object, can be told beforehand.
+        let mut web = service("evil", "web");
+        let pool = PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "all");
+        let requested = asks.then(|| ip("10.0.0.1"));
+        let object = naming::claim(&web.key, &web.uid, Family::V4, &pool, requested, None, 0);
+        web.notes.record = Some(record::write(&[(object, ip("10.0.0.1"))]).into());
+        web.notes.addresses = asks.then(|| "10.0.0.1".into());
+        web.notes.requested = web.notes.addresses.clone();
+        let web = world.apply(web);
+        world.later(60);
+        if asks {
+            world.refused(&web, "AddressTaken", "a Service of another namespace has 10.0.0.1");
+            assert_eq!(world.shows(&web), "");
+        } else {
+            assert_eq!(world.shows(&web), "10.0.0.2");
+        }
+        assert!(!world.services[&web].notes.record.as_deref().unwrap_or_default().contains("10.0.0.1"));
+        assert!(!world.condition(&web).1.contains("victim"));
+    }
+}
+
+/// The record of a claim that the Service will make, whatever the allocator writes.
+fn forge(web: &mut Service) {
+    if &*web.key.namespace == "evil" && web.ingress.is_empty() {
+        let pool = PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "all");
+        let object = naming::claim(&web.key, &web.uid, Family::V4, &pool, None, None, 0);
+        web.notes.record = Some(record::write(&[(object, ip("10.0.0.1"))]).into());
+    }
+}
+
+#[test]
+fn a_record_that_is_forged_again_and_again_keeps_nothing_that_another_service_shows() {
+    let mut world = World::without_config();
+    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
+    world.pool(pool("all", &["10.0.0.1"]), spec);
+    world.start();
+    world.run();
+    // Its claim has the address by chance before the other Service is seen to show it.
+    world.agents = false;
+    let web = world.apply(service("evil", "web"));
+    world.run();
+    world.reverts = Some(forge);
+    world.edit(&web, forge);
+    world.apply(anothers("10.0.0.1"));
+    world.run();
+    world.agents = true;
+    world.later(60);
+    // Whether the status says so is up to those who forge the record.
+    let object = &world.addresses[&world.claims_of(&web)[0].key];
+    assert_eq!(object.address, Some(ip("10.0.0.2")));
+}
+
+#[test]
+fn a_claim_that_names_the_service_of_another_namespace_does_not_share_its_address() {
+    let mut world = World::without_config();
+    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
+    world.pool(pool("all", &["10.0.0.1"]), spec);
+    world.start();
+    world.run();
+    world.agents = false;
+    let web = world.apply(service("evil", "web"));
+    world.run();
+    // Whoever may edit the claim adds a Service that another controller serves, and the next allocator sees both at once.
+    let theirs = anothers("10.0.0.1");
+    let mut claim = world.claims_of(&web)[0].clone();
+    claim.members.push((theirs.key.clone(), theirs.uid.clone()));
+    claim.version = world.fresh();
+    world.claims.insert(claim.key.clone(), claim);
+    world.apply(theirs);
+    world.start();
+    world.run();
+    world.agents = true;
+    world.later(60);
+    assert_eq!(world.shows(&web), "10.0.0.2");
+}
+
+#[test]
+fn what_a_service_shows_stays_its_own_whatever_another_shows_later() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let web = world.apply(service("shop", "web"));
+    world.run();
+    world.apply(anothers("10.0.0.1"));
+    world.later(60);
+    world.start();
+    world.later(60);
+    assert_eq!(world.shows(&web), "10.0.0.1");
+}
+
+/// A claim of Services that somebody has made by hand, with an address.
+fn forged(world: &mut World, namespace: &str, members: Vec<Member>) -> Key {
+    let key = Key::new(namespace, "trap");
+    let claim = StoredClaim {
+        key: key.clone(),
+        uid: "uid-trap".into(),
+        version: world.fresh(),
+        family: Family::V4,
+        pool: world.pools.keys().next().unwrap().clone(),
+        requested: None,
+        members,
+        bound: None,
+        refused: None,
+        deleting: false,
+    };
+    world.claims.insert(key.clone(), claim);
+    world.run();
+    key
+}
+
+#[test]
+fn a_claim_of_another_namespace_is_nobodys() {
+    // The allocator's own namespace has the claims that Services of several namespaces share.
+    for (namespace, has) in [("evil", false), ("mooring", true), ("victim", true)] {
+        let mut world = World::before(&[("range-global", "10.0.0.1-10.0.0.9")]);
+        world.start();
+        world.run();
+        let mut web = service("victim", "web");
+        // It waits for an address when the next allocator begins to lead.
+        web.notes.addresses = None;
+        let member = (web.key.clone(), web.uid.clone());
+        let trap = forged(&mut world, namespace, vec![member]);
+        let web = world.apply(web);
+        world.start();
+        world.later(60);
+        let of_trap =
+            record::read(world.services[&web].notes.record.as_deref()).iter().any(|(object, _)| *object == trap);
+        assert_eq!(of_trap, has, "{namespace}");
+        assert!(!world.shows(&web).is_empty());
+        assert_eq!(world.claims.contains_key(&trap), has, "{namespace}");
+    }
+}
