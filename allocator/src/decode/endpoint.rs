@@ -68,8 +68,11 @@ fn reference(value: &Value, field: &str, namespace: &Arc<str>) -> Option<Referen
     Some(Reference { group: group.into(), kind: text(one, "/kind")?.into(), key })
 }
 
+/// The host that is set. An address that is none is as good as no host: some manifests have it as a placeholder.
 fn host(value: &Value) -> Option<Box<str>> {
-    kept(text(value, "/spec/controlPlaneEndpoint/host")?)
+    let text = text(value, "/spec/controlPlaneEndpoint/host")?;
+    let unspecified = text.trim().parse().is_ok_and(|ip: std::net::IpAddr| ip.is_unspecified());
+    kept(text).filter(|_| !unspecified)
 }
 
 /// A port that is set.

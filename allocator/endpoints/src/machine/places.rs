@@ -141,7 +141,8 @@ fn of_secret(
     match put(file, &text, ip) {
         Ok(Manifest::NotOurs | Manifest::Carries) => Ok(()),
         Ok(Manifest::Changed { text: new, empty }) if repair.writes(empty) => {
-            let others = (view.shared)(&what);
+            // What machines of this Cluster were made with is put back, whoever else gets the Secret.
+            let others = if repair == Repair::Everything { (view.shared)(&what) } else { Vec::new() };
             if !others.is_empty() && !planted(Flaw::WritesSharedSecrets) {
                 let message = format!(
                     "the machines of Cluster {} get {what} too, and would announce {ip}: give each Cluster a Secret of its own",

@@ -1,6 +1,8 @@
 //! A `Secret` that the machines of two Clusters get.
 
-use super::objects::{POD, infrastructure, key, paused, plane, plane_with, secret};
+use std::time::Duration;
+
+use super::objects::{POD, cluster, infrastructure, key, paused, plane, plane_with, secret};
 use super::world::World;
 use super::{LONG, create, reason};
 
@@ -38,6 +40,27 @@ pub(super) fn one_has_its_address_and_the_other_waits() {
 #[test]
 fn the_first_keeps_it_and_the_second_is_told() {
     one_has_its_address_and_the_other_waits();
+}
+
+/// Another Cluster's mistake harms nobody: a Cluster that has machines gets its own address back.
+#[test]
+fn what_is_emptied_is_filled_again_although_another_cluster_gets_it_too() {
+    let mut world = World::new(4);
+    let uid = world.uid();
+    create(&mut world, cluster("c", uid));
+    world.settle(LONG);
+    let text = world.texts[&secret("c")].text.clone();
+    sharing(&mut world);
+    world.settle(LONG);
+    for initialised in [false, true] {
+        let mut one = world.clusters[&key("c")].clone();
+        one.initialised = initialised;
+        world.put_cluster(one);
+        world.put_text(&secret("c"), POD);
+        world.settle(Duration::from_mins(2));
+        assert_eq!((&world.texts[&secret("c")].text, reason(&world, "c")), (&text, "Written"), "{initialised}");
+        assert!(world.clusters[&key("d")].paused && reason(&world, "d") == "ManifestNotUsable");
+    }
 }
 
 #[test]

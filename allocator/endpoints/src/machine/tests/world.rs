@@ -454,10 +454,17 @@ impl World {
                 let paused = cluster.filter(paused).filter(|_| new.requested.is_some());
                 return assert!(paused.is_none(), "a claim for a host under a foreign pause: {new:?}");
             }
-            Write::Text(_, what @ Companion::Secret(..), _) => {
+            Write::Text(_, what @ Companion::Secret(..), text) => {
                 let users = self.machine.users_of(what);
-                assert!(users.len() < 2, "{what} is written, and {users:?} get it");
-                let Some(user) = users.first() else { return };
+                // Of several, the one whose endpoint it is gets its own back.
+                let has = |user: &&Key| {
+                    let address = self.claims.get(*user).and_then(|claim| claim.address);
+                    let runs = of(user).is_some_and(|one| !one.paused);
+                    runs && address.is_some_and(|address| text.contains(&address.to_string()))
+                };
+                let user = if users.len() < 2 { users.first() } else { users.iter().find(has) };
+                assert!(user.is_some() || users.is_empty(), "{what} is written, and {users:?} get it");
+                let Some(user) = user else { return };
                 return self.law_of_places(write, user, true);
             }
             Write::ControlPlane(target, ..) => (&target.key, true),
