@@ -113,13 +113,9 @@ impl Machine {
             let state = self.state(&service, family);
             let passes = |trouble: &Trouble| trouble.reason == Reason::Allocating;
             let asked = settles.as_ref().and_then(|settles| settles.addresses[place(family)]);
-            let is_wanted = |ip: &IpAddr| wish.is_ok() && asked.is_none_or(|asked| asked == *ip);
-            let comes = match self.recorded(&service, family).filter(is_wanted) {
-                Some(ip) if state.as_ref().err().is_none_or(|trouble| trouble.reason.is_not_yet()) => {
-                    ComesBack::after(settled.as_ref().err(), ip)
-                }
-                _ => ComesBack::No,
-            };
+            let troubles_now = [settled.as_ref().err(), state.as_ref().err()];
+            let comes =
+                wish.as_ref().map_or(ComesBack::No, |_| self.coming_back(&service, family, asked, troubles_now));
             self.note_coming_back(key, family, comes);
             comes_back |= comes != ComesBack::No;
             let waits = settled.as_ref().err().is_some_and(|trouble| passes(trouble) || comes != ComesBack::No);

@@ -48,7 +48,7 @@ impl Reason {
 
 impl ComesBack {
     /// What a Service waits for that had this address, and now has this trouble.
-    pub(super) fn after(trouble: Option<&Trouble>, ip: IpAddr) -> Self {
+    fn after(trouble: Option<&Trouble>, ip: IpAddr) -> Self {
         match trouble {
             Some(trouble) if !trouble.reason.is_not_yet() => Self::No,
             Some(trouble) if trouble.until.contains(&Topic::Ip(ip)) => Self::WhenReleased,
@@ -103,6 +103,20 @@ impl Machine {
     /// Whether a Service without a claim for this address had the address: its status shows it, or its record names it.
     pub(super) fn had(&self, service: &Service, ip: IpAddr) -> bool {
         shows(service, ip) || self.recorded(service, Family::of(ip)) == Some(ip)
+    }
+
+    /// What the Service waits for to get the address of a family in its record, unless it asks for another one. The troubles: with
+    /// settling it, and of the claim that it has.
+    pub(super) fn coming_back(
+        &self,
+        service: &Service,
+        family: Family,
+        asked: Option<IpAddr>,
+        [settled, state]: [Option<&Trouble>; 2],
+    ) -> ComesBack {
+        let ip = self.recorded(service, family).filter(|ip| asked.is_none_or(|asked| asked == *ip));
+        let ip = ip.filter(|_| state.is_none_or(|trouble| trouble.reason.is_not_yet()));
+        ip.map_or(ComesBack::No, |ip| ComesBack::after(settled, ip))
     }
 
     /// Notes what the Service waits for to get the address of a family in its record.

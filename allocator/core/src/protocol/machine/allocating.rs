@@ -196,7 +196,7 @@ impl<P: Provider> Machine<P> {
             slot,
             pool: &claim.pool,
             requested,
-            before: progress.before.or(claim.had.as_deref().copied()),
+            before: progress.before.or_else(|| claim.had.as_deref().copied()),
             seed,
         };
         let offer = match self.provider.ensure(&ask) {

@@ -338,11 +338,11 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
             // then it names no address.
             let lacks = service.policy == FamilyPolicy::RequireDualStack && service.notes.record.is_none();
             // One moves only to what a node advertises.
-            let dark = |claim: &&&StoredClaim| {
+            let dark = |claim: &&StoredClaim| {
                 let address = world.addresses.get(&claim.key).and_then(|address| address.address);
                 address.is_some_and(|ip| is_dark(world, &(claim.key.clone(), ip)))
             };
-            let waits = lacks || own.iter().any(|claim| claim.bound.is_none() || dark(&claim));
+            let waits = lacks || own.iter().any(|claim| claim.bound.is_none() || dark(claim));
             assert!(own.len() <= 1 + usize::from(waits), "{key}: {own:?}");
         }
         assert!(is_invited(world, service, &claims), "{service:?}: {claims:?}");
