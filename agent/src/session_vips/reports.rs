@@ -215,7 +215,7 @@ impl Reports {
                 self.conflict(at, *address, &whose, catalog, calls);
                 self.why.insert(*address, whose.clone());
                 let text = format!(
-                    "{address} is not carried: {whose}; give the Service another address"
+                    "{address} is not carried: {whose}; give the Service another address; or, if {node} has left the cluster, delete its Lease mooring-session.{node} and its ConfigMap mooring-member.{node}"
                 );
                 (Warning, "AddressOfNode", Some(*address), text)
             }
