@@ -86,14 +86,17 @@ impl SessionVips {
         unheard || echo == Some(State::Nobody)
     }
 
-    /// Whether a VIP that is open since then is left to others, because nothing answers this node. If none of them takes the VIP in
-    /// time, this node does: so it serves if nothing answers anybody.
-    pub(super) fn leaves_to_others(&mut self, vip: &Vip, since: Time, turn: Duration) -> bool {
+    /// Whether a VIP that is open since then, and that this node might take now, is left to others, because nothing answers this node. If
+    /// none of them takes the VIP in time, this node does: so it serves if nothing answers anybody.
+    pub(super) fn leaves_to_others(&mut self, vip: &mut Vip, open: Time, turn: Duration) -> bool {
         let unheard = self.link_for(vip).is_some_and(|interface| self.is_unheard(interface.index));
-        unheard
-            && self.place(vip).is_some_and(|place| place.other.is_some())
-            && !self.due(since + LEFT_TO_OTHERS + turn)
-            && !planted!(MuteTakes)
+        if !unheard || self.place(vip).is_none_or(|place| place.other.is_none()) || planted!(MuteTakes) {
+            return false;
+        }
+        // Others may take it only since now, too: what has moved often is left alone for a while.
+        let left = vip.taking.left.filter(|(of, _)| *of == open).map_or(self.step.at.now, |(_, since)| since);
+        vip.taking.left = Some((open, left));
+        !self.due(left + LEFT_TO_OTHERS + turn)
     }
 
     /// Whether a VIP is to be given back: nobody has answered since this node took it, and for too long.
