@@ -28,6 +28,10 @@ pub enum Bug {
     BelievesBroadcasts,
     /// A node that took VIPs by silence keeps them though nobody answers it.
     MuteKeeps,
+    /// What a session declared does not count once it has ended.
+    ForgetsEndedOwners,
+    /// A node that nobody answers takes free VIPs like any other.
+    MuteTakes,
     /// An unhealthy holder hands over only to a participant that it hears on the segment.
     OnlyWhoIsHeard,
     /// Silence to probes of one sender rules out a foreign owner, though no third party answers these.

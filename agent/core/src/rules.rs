@@ -41,6 +41,10 @@ pub const DEFEND: Duration = Duration::from_secs(1);
 /// How long a Lease that may be taken, or a free VIP, is left to healthier nodes. Then any node takes it: a VIP on an
 /// unhealthy node is better than none, and the healthy ones may be no candidates.
 pub const LEFT_TO_OTHERS: Duration = Duration::from_secs(5);
+/// Who took VIPs asks third parties this often until one answers: others may not hear it.
+pub const MUTE_ASK: Duration = Duration::from_millis(500);
+/// Who took VIPs, and whom nobody has answered for so long since, is mute, and gives them back.
+pub const MUTE_AFTER: Duration = Duration::from_secs(5);
 /// Within this window a VIP may move early fewer than [`MOVES`] times (EVPN fabrics freeze an address at five moves in 180 s).
 pub const MOVES_WINDOW: Duration = Duration::from_mins(3);
 /// So many moves within [`MOVES_WINDOW`] end early moves.

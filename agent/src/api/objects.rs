@@ -351,6 +351,15 @@ impl Service {
         self.status.load_balancer.ingress.iter().filter_map(|one| one.vip().and_then(read))
     }
 
+    /// The addresses that it had, if somebody has taken away the annotations by which the allocator says so: its status shows them still.
+    /// When the allocator takes an address away, it leaves the status before it leaves the annotation.
+    pub fn had(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let notes = &self.metadata.annotations;
+        let stripped = notes.ip_addresses.is_none() && notes.moving_addresses.is_none();
+        let counts = stripped && !self.is_ignored() && self.status.answer != Answer::Refused;
+        self.shown().filter(move |ip| counts && is_usable(ip))
+    }
+
     /// Whether the address is stated by nothing but the status, which another load balancer may have written.
     #[must_use]
     pub fn states_by_status(&self, address: IpAddr) -> bool {

@@ -12,7 +12,7 @@ use crate::core::placement::{Demand, Interface, Selector};
 impl Catalog {
     /// Whether the VIP should exist: a Service has the address, or its label asks for the VIP.
     pub(super) fn is_advertised(&self, key: &Key, object: &IpAddress) -> bool {
-        addresses::is_advertised(object) || self.users_of(key, object.address()).next().is_some()
+        addresses::is_advertised(object) || self.users_of(key, object).next().is_some()
     }
 
     /// What the VIP demands. `Some(None)`: the VIP should not exist. None: the demand is not known yet.
@@ -22,7 +22,7 @@ impl Catalog {
         if !by_label && !self.listed.services {
             return None;
         }
-        let users: Vec<&Service> = self.users_of(key, Some(address)).collect();
+        let users: Vec<&Service> = self.users_of(key, object).collect();
         if !by_label && users.is_empty() {
             return Some(None);
         }
@@ -41,10 +41,20 @@ impl Catalog {
     }
 
     /// The Services that have the address.
-    fn users_of(&self, key: &Key, address: Option<IpAddr>) -> impl Iterator<Item = &Service> {
+    fn users_of(&self, key: &Key, object: &IpAddress) -> impl Iterator<Item = &Service> {
+        let address = object.address();
         let users = self.users.get(key).into_iter().flatten().filter_map(|key| self.service(key));
         // The record on the Service must name this object and this address.
-        users.filter(move |service| service.addresses().any(|(object, ip)| object == *key && Some(ip) == address))
+        let users = users.filter(move |service| service.addresses().any(|(of, ip)| of == *key && Some(ip) == address));
+        // An object for Services, and a Service without any record.
+        let counts = object.metadata.labels.service_family.is_some();
+        let stripped = address.filter(|_| counts).and_then(|address| self.stripped.get(&address));
+        users.chain(stripped.into_iter().flatten().filter_map(|key| self.service(key)))
+    }
+
+    /// The addresses of a Service that somebody has stripped of its record. (Where agents read what Services state, that says it all.)
+    pub(super) fn had_by(&self, service: &Service) -> Vec<IpAddr> {
+        if self.stated.is_some() { vec![] } else { service.had().collect() }
     }
 
     /// The nodes with an endpoint of each of these Services. Ready endpoints count; where a Service has none, serving

@@ -3,7 +3,8 @@
 //!
 //! An `IPAddress` is advertised when a Service of type `LoadBalancer` records it (the allocator writes the record once
 //! the address is bound), or when the object has the label. An `IPAddress` with neither is not advertised: it may never
-//! be bound.
+//! be bound. If somebody has taken the record away, the status of the Service stands for it: the allocator is the only one to clear that,
+//! and writes the record again when it is back.
 
 mod classes;
 mod demand;
@@ -89,6 +90,8 @@ pub struct Catalog {
     services: BTreeMap<Key, Box<Service>>,
     /// For each `IPAddress`, the Services that record it.
     users: BTreeMap<Key, Vec<Key>>,
+    /// For each address, the Services whose status shows it, and from which somebody has taken the record.
+    stripped: BTreeMap<IpAddr, Vec<Key>>,
     /// The Services that state an address themselves. None: stated addresses do not count.
     stated: Option<BTreeMap<IpAddr, Vec<Key>>>,
     /// The rules for the classes of these Services.
@@ -159,6 +162,7 @@ impl Catalog {
             by_ip: BTreeMap::new(),
             services: BTreeMap::new(),
             users: BTreeMap::new(),
+            stripped: BTreeMap::new(),
             stated: None,
             classes: Classes::default(),
             local: BTreeSet::new(),
@@ -223,10 +227,11 @@ impl Catalog {
     /// may state any address.
     #[must_use]
     pub fn services_of(&self, address: IpAddr) -> Vec<&Key> {
-        let users = self.told.get(&address).and_then(|told| self.users.get(&told.key));
-        let users = users.filter(|users| !users.is_empty());
+        let told = self.told.get(&address);
+        let users = told.and_then(|told| self.users.get(&told.key)).filter(|users| !users.is_empty());
         let stated = self.stated.as_ref().and_then(|stated| stated.get(&address));
-        let all: BTreeSet<&Key> = users.or(stated).into_iter().flatten().collect();
+        let stripped = || self.stripped.get(&address).filter(|_| told.is_some_and(|told| told.demand.is_some()));
+        let all: BTreeSet<&Key> = users.or(stated).or_else(stripped).into_iter().flatten().collect();
         all.into_iter().collect()
     }
 
@@ -352,8 +357,12 @@ impl Catalog {
             insert(self.users.entry(object).or_default(), &key);
             self.dirty.insert(ip);
         }
+        for ip in self.had_by(&service) {
+            insert(self.stripped.entry(ip).or_default(), &key);
+            self.dirty.insert(ip);
+        }
         self.states(&key, &service);
-        let states = !self.stated_by(&service).is_empty();
+        let states = !self.stated_by(&service).is_empty() || !self.had_by(&service).is_empty();
         if service.is_local() && (states || service.addresses().next().is_some()) {
             self.local.insert(key.clone());
         }
@@ -365,12 +374,11 @@ impl Catalog {
         self.states_no_more(key, &known);
         self.local.remove(key);
         for (object, ip) in known.addresses() {
-            if let Some(users) = self.users.get_mut(&object) {
-                users.retain(|one| one != key);
-                if users.is_empty() {
-                    self.users.remove(&object);
-                }
-            }
+            remove(&mut self.users, &object, key);
+            self.dirty.insert(ip);
+        }
+        for ip in self.had_by(&known) {
+            remove(&mut self.stripped, &ip, key);
             self.dirty.insert(ip);
         }
     }
@@ -378,6 +386,7 @@ impl Catalog {
     fn service_dirty(&mut self, service: &Key) {
         if let Some(service) = self.services.get(service) {
             self.dirty.extend(service.addresses().map(|(_, ip)| ip));
+            self.dirty.extend(self.had_by(service));
             self.dirty.extend(self.stated_by(service));
         }
     }
@@ -445,6 +454,16 @@ impl Catalog {
             let meta = &object.metadata;
             (!self.is_advertised(key, object), meta.creation_timestamp.clone(), meta.uid.clone())
         })
+    }
+}
+
+/// Removes a key from those of one entry, and the entry with the last of them.
+fn remove<K: Ord>(all: &mut BTreeMap<K, Vec<Key>>, of: &K, key: &Key) {
+    if let Some(keys) = all.get_mut(of) {
+        keys.retain(|one| one != key);
+        if keys.is_empty() {
+            all.remove(of);
+        }
     }
 }
 

@@ -204,6 +204,98 @@ fn an_address_is_advertised_once_a_service_says_that_it_has_it() {
     assert_eq!(out, []);
 }
 
+/// `kubectl replace`, or a program that writes its own annotations, takes the allocator's away, and the allocator is not there to write
+/// them again.
+#[test]
+fn a_service_that_lost_its_record_keeps_the_address_that_its_status_shows() {
+    let web = |annotations: &Value, shown: &[&str], more: &Value| -> Seen {
+        let ingress: Vec<Value> = shown.iter().map(|ip| json!({"ip": ip})).collect();
+        let mut service = json!({
+            "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},
+            "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Cluster"},
+            "status": {"loadBalancer": {"ingress": ingress}},
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            service[key] = value.clone();
+        }
+        Seen::Services(Change::One(serde_json::from_value(service).unwrap()))
+    };
+    let (five, none) = (&["10.0.0.5"], json!({}));
+    let recorded = json!({"mooring.dev/ip-addresses": "pools/a=10.0.0.5"});
+    let mut object = for_service("a", "10.0.0.5");
+    object.metadata.namespace = "pools".into();
+    // Who begins now knows no more than the objects say, in whatever order they come.
+    let fresh = |object_first: bool, service: &Seen| {
+        let mut catalog = listed();
+        let object = Seen::Addresses(0, Change::One(object.clone()));
+        for seen in if object_first { [object, service.clone()] } else { [service.clone(), object] } {
+            catalog.take(seen);
+        }
+        catalog
+    };
+    let is_wanted = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).is_some();
+    let mut catalog = fresh(true, &web(&recorded, five, &none));
+    assert_eq!(catalog.take(web(&Value::Null, five, &none)), [], "nothing has changed");
+    assert!(is_wanted(&catalog) && catalog.services_of(ip("10.0.0.5")).len() == 1);
+    assert_eq!(catalog.take(web(&json!({"kube-vip.io/loadbalancerIPs": "10.0.0.5"}), five, &none)), []);
+    assert_eq!(catalog.take(web(&recorded, five, &none)), [], "the allocator is back");
+    for first in [true, false] {
+        assert!(is_wanted(&fresh(first, &web(&none, five, &none))), "object first: {first}");
+    }
+    // The allocator takes the address away: first from the status.
+    for after in [
+        web(&none, &[], &none),
+        web(&none, &["10.0.0.6"], &none),
+        web(&json!({"mooring.dev/ip-addresses": "pools/b=10.0.0.6"}), five, &none),
+        web(&json!({"mooring.dev/ip-addresses": ""}), five, &none),
+        web(&json!({"mooring.dev/moving-ip-addresses": "pools/b=10.0.0.6"}), five, &none),
+        web(&json!({"kube-vip.io/ignore": "true"}), five, &none),
+        web(&none, five, &json!({"spec": {"type": "ClusterIP"}})),
+        web(
+            &none,
+            five,
+            &json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]},
+            "conditions": [{"type": "mooring.dev/AddressReady", "status": "False", "reason": "AddressTaken"}]}}),
+        ),
+        web(&none, &[], &json!({"status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.5", "ipMode": "Proxy"}]}}})),
+    ] {
+        let mut catalog = fresh(true, &web(&none, five, &none));
+        assert_eq!(catalog.take(after.clone()), [Input::Unwanted(ip("10.0.0.5"))], "{after:?}");
+    }
+    let mut catalog = fresh(true, &web(&none, five, &none));
+    let gone: Service = serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": "web"}})).unwrap();
+    assert_eq!(catalog.take(Seen::Services(Change::Gone(gone))), [Input::Unwanted(ip("10.0.0.5"))]);
+    assert!(catalog.stripped.is_empty());
+    // An object that was not made for Services.
+    let mut other = listed();
+    other.take(Seen::Addresses(0, Change::One(address("a", "10.0.0.5", &json!({})))));
+    other.take(web(&none, five, &none));
+    assert!(!is_wanted(&other));
+}
+
+/// Its endpoints count as before.
+#[test]
+fn a_local_service_that_lost_its_record_keeps_its_demand() {
+    let web = |annotations: Value| -> Seen {
+        let service = json!({
+            "metadata": {"namespace": "shop", "name": "web", "annotations": annotations},
+            "spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"},
+            "status": {"loadBalancer": {"ingress": [{"ip": "10.0.0.5"}]}},
+        });
+        Seen::Services(Change::One(serde_json::from_value(service).unwrap()))
+    };
+    let mut catalog = listed();
+    catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    catalog.take(web(json!({"mooring.dev/ip-addresses": "shop/a=10.0.0.5"})));
+    let of = catalog.local_services().clone();
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(vec![slice("s1", "web", &[("n1", true)])])));
+    assert_eq!(nodes(&catalog, "10.0.0.5"), ["n1"]);
+    assert_eq!(catalog.take(web(Value::Null)), []);
+    assert_eq!((catalog.local_services(), nodes(&catalog, "10.0.0.5")), (&of, vec!["n1".to_owned()]));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::One(slice("s1", "web", &[("n2", true)]))));
+    assert_eq!(nodes(&catalog, "10.0.0.5"), ["n2"]);
+}
+
 #[test]
 fn a_label_is_enough_and_each_watch_counts_for_itself() {
     let mut catalog = listed();

@@ -214,7 +214,9 @@ impl Reports {
                 };
                 self.conflict(at, *address, &whose, catalog, calls);
                 self.why.insert(*address, whose.clone());
-                let text = format!("{address} is not carried: {whose}; give the Service another address");
+                let text = format!(
+                    "{address} is not carried: {whose}; give the Service another address; or, if {node} has left the cluster, delete its Lease mooring-session.{node} and its ConfigMap mooring-member.{node}"
+                );
                 (Warning, "AddressOfNode", Some(*address), text)
             }
             Report::Contested { address, mac, node: None } => {
@@ -255,6 +257,13 @@ impl Reports {
             }
             Report::CannotRemove { address, reason } => {
                 (Warning, "CannotRemove", Some(*address), crate::reports::cannot_remove(*address, reason))
+            }
+            Report::Mute { interface } => {
+                let text = format!(
+                    "no host on the segment has answered this node since it took VIPs on {}: gives them back; look for what keeps this node's ARP or neighbour discovery from leaving",
+                    interface_name(*interface)
+                );
+                (Warning, "NotHeard", None, text)
             }
             // A starved node makes no API call about this: that would be more work.
             Report::Late { by } => {

@@ -30,7 +30,7 @@ const KEPT: &[u64] = &[
 const KEPT_OF_SESSIONS: &[u64] = &[
     20_000_212, 20_000_330, 20_000_765, 20_001_008, 20_001_272, 20_001_691, 20_300_263, 20_300_585, 20_300_851,
     20_301_211, 20_301_905, 20_302_540, 20_302_701, 20_303_913, 20_400_033, 20_400_401, 20_401_284, 20_401_455,
-    20_402_036,
+    20_402_036, 20_500_157,
 ];
 
 /// A gateway and kernels that ask for something every second.
@@ -191,6 +191,50 @@ fn a_mute_candidate_takes_nothing_from_a_holder_that_lives() {
             }
         }
     }
+}
+
+/// Others have ended the mute node's session, it has begun a new one, and then another node crashes.
+fn mute_and_crashed(network: Network, mute: usize, crashed: usize) -> Option<String> {
+    let plan = sessions(
+        1,
+        network,
+        vec![
+            at(BEGINS, 120 * SECOND, Fault::Mute(mute, None, Mute::Frames)),
+            at(BEGINS + 8 * SECOND, 60 * SECOND, Fault::Crash(crashed)),
+        ],
+    );
+    let mut world = World::new(&plan);
+    world.run(BEGINS + 20 * SECOND);
+    let had = (0..6).filter(|vip| world.carriers(*vip).contains(&mute)).count();
+    world.run(BEGINS + 50 * SECOND);
+    let has = (0..6).filter(|vip| world.carriers(*vip).contains(&mute)).count();
+    let what = format!("{network:?}, node{} is mute, node{} crashes", mute + 1, crashed + 1);
+    if let Some(violation) = &world.violation {
+        return Some(format!("{what}: {}: {}", violation.rule, violation.text));
+    }
+    (had + has > 0 || !all_carried(&world)).then(|| format!("{what}: {had} VIPs after 12 s, {has} after 42 s"))
+}
+
+fn mutes_and_crashed(network: Network) -> Vec<String> {
+    let pairs = (0..4).flat_map(|mute| (0..4).filter(move |crashed| *crashed != mute).map(move |c| (mute, c)));
+    pairs.filter_map(|(mute, crashed)| mute_and_crashed(network, mute, crashed)).collect()
+}
+
+#[test]
+fn a_mute_node_gets_no_vip_of_a_crashed_one() {
+    for network in [TALK, FILTER, PROXY] {
+        assert_eq!(mutes_and_crashed(network), [""; 0]);
+    }
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_vip_that_rests_on_a_mute_node_is_found() {
+    use mooring_agent_core::planted::{Bug, plant};
+    plant(Some(Bug::MuteTakes));
+    let found = mutes_and_crashed(TALK);
+    plant(None);
+    assert!(found.iter().any(|text| text.contains("could serve it all the time")), "{found:?}");
 }
 
 #[test]

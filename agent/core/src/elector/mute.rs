@@ -7,12 +7,9 @@ use super::handing_over::STRANGER_WITHIN;
 use super::{Elector, Role};
 use crate::action::{Action, HandsOver, Report};
 use crate::planted::planted;
+use crate::rules::{MUTE_AFTER, MUTE_ASK};
 use crate::time::Time;
 
-/// Third parties are asked this often until one answers.
-const ASK: Duration = Duration::from_millis(500);
-/// A holder whom nobody has answered for so long is mute.
-const MUTE_AFTER: Duration = Duration::from_secs(5);
 /// A mute node takes nothing early for so long, and leaves a free Lease to others.
 const MISJUDGED: Duration = Duration::from_mins(1);
 const LEAVES: Duration = Duration::from_secs(10);
@@ -60,9 +57,9 @@ impl Elector {
                 self.act(Action::Probe { address: party.address, to: party.mac, sender });
             }
             if let Role::Holding(holding) = &mut self.role {
-                holding.heard = Heard::NotYet { since, next: now + ASK };
+                holding.heard = Heard::NotYet { since, next: now + MUTE_ASK };
             }
-            self.due(now + ASK);
+            self.due(now + MUTE_ASK);
         }
     }
 

@@ -86,6 +86,22 @@ impl Membership {
         self.all().filter(|(_, peer)| peer.view.is_live())
     }
 
+    /// What each node declares, or declared in its last session: whoever that was, its kernel may have the addresses still, or again.
+    /// What a session that has ended declared counts while its member object is there; agents of before have none.
+    pub fn declarations(&self) -> impl Iterator<Item = (&str, &Declared)> {
+        let counts = |node: &str, view: &View| {
+            view.is_live() || !planted!(ForgetsEndedOwners) && (!view.published || self.published.get(node).is_some())
+        };
+        let known =
+            self.all().filter(move |(node, peer)| counts(node, &peer.view)).map(|(node, peer)| (node, &peer.view));
+        let copies = self.published.all().filter(|member| member.is_read()).map(|member| &member.copy);
+        let copies = copies.filter(move |copy| !self.peers.contains_key(&copy.node) && !planted!(ForgetsEndedOwners));
+        let all = known.chain(copies.map(|copy| (copy.node.as_str(), copy)));
+        all.filter_map(|(node, view)| {
+            Some((node, if view.is_live() { view.declared() } else { view.declared.as_ref() }?))
+        })
+    }
+
     /// The Lease of a node is gone. If its member object is, too, the ends are forgotten; a session without one has none to wait for.
     fn lease_gone(&mut self, now: Time, node: &str, view: View) {
         self.gone.insert(node.to_owned(), (view.uid, now));

@@ -33,6 +33,7 @@ impl SessionVips {
             return;
         }
         let form = self.segment.broadcasts.judge(self.step.at.now, index, address, form);
+        self.is_heard(index, form);
         let known = self.vips.contains_key(&address);
         self.watches_heard(index, address, (mac, form), known);
         if known && !self.is_of_segment(index, address) {

@@ -148,7 +148,7 @@ impl SessionVips {
         if !planted!(PlacesFromMemory) && !self.due(since + turn.saturating_mul(position32)) {
             return;
         }
-        if !consents && !self.may_move(vip) {
+        if !consents && !self.may_move(vip) || self.leaves_to_others(vip, since, turn.saturating_mul(position32)) {
             return;
         }
         let held = matches!(state, RecordState::Free { was_held: true }) && !vip.ended_unwanted;
@@ -168,11 +168,13 @@ impl SessionVips {
             }
         } else if held && position == 0 && self.beside() < self.calls.pace.beside() {
             if self.write_holder(vip, record) || self.calls.waiting.contains(&vip.address) {
+                self.takes(vip);
                 self.take_up(vip, Basis::Beside(now), Self::cause(state));
                 self.returns(vip);
             }
             return;
         }
+        self.takes(vip);
         self.write_holder(vip, record);
     }
 

@@ -9,8 +9,8 @@ use crate::planted::planted;
 use crate::rules::{CHALLENGE, OVERLAP};
 
 impl SessionVips {
-    /// The record names this node: the VIP stays, unless a hard condition excludes this node, somebody asked for a rebalance,
-    /// or the node is about to leave.
+    /// The record names this node: the VIP stays, unless a hard condition excludes this node, nobody hears it, somebody
+    /// asked for a rebalance, or the node is about to leave.
     pub(super) fn consider_handing_over(&mut self, vip: &mut Vip) {
         let leaving = self.own.gives_all();
         let admitted = vip.demand.as_ref().is_some_and(|d| d.admits(&self.rules.node, &self.node.labels))
@@ -18,7 +18,7 @@ impl SessionVips {
             || planted!(StaysWithoutEndpoint);
         let elsewhere = (vip.hold.is_some_and(|hold| hold.rebalance) || planted!(Rebalances))
             && self.place_anew(vip).and_then(|p| p.position).is_some_and(|n| n > 0);
-        let wanted = !admitted || elsewhere && vip.moves.may_move(self.step.at.now);
+        let wanted = !admitted || self.gives_back(vip) || elsewhere && vip.moves.may_move(self.step.at.now);
         if let Some(hold) = &mut vip.hold {
             // A write that names a successor may have taken effect: the offer stands until the record says otherwise.
             let offered = vip.record.holder().is_some_and(|h| h.to.is_some());

@@ -36,6 +36,7 @@ mod invariants;
 mod lapsing;
 mod leaving;
 mod link_up;
+mod mute;
 mod node;
 mod own;
 mod owned;
@@ -239,6 +240,7 @@ impl SessionVips {
         self.advance_vips();
         self.advance_watches();
         self.advance_peers();
+        self.advance_unheard();
         self.advance_named();
         self.advance_asking();
         self.advance_reads();

@@ -1,8 +1,8 @@
 //! Addresses that are no VIPs of Services, although somebody wants them to be: a node's own, and the control plane's VIPs. No node
 //! carries them, because the host that has them never lets go.
 //!
-//! What live sessions declare counts at once. Of a session that has ended, the declaration says whose an answer is: the node's
-//! kernel may live.
+//! What sessions declare counts at once, and goes on counting when they have ended: the node may come back, or its kernel may live. It
+//! ends when the node declares something else, or with its member object.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::{Report, SessionVips};
 use crate::core::Interface;
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::session::{Link, Peer};
+use crate::session::{Declared, Link, Peer};
 
 /// It is reported when it has stood for so long.
 const STANDS: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Owned {
     /// The control plane's VIPs, by this node's settings.
     reserved: Vec<IpAddr>,
-    /// All such addresses that this node or a live session declares.
+    /// All such addresses that this node or a session declares.
     all: BTreeSet<IpAddr>,
     /// What is declared has changed since.
     stale: bool,
@@ -68,9 +68,9 @@ impl SessionVips {
             return;
         }
         let me = self.rules.node.as_str();
-        let others = self.sessions.live().filter(|(node, _)| *node != me).map(|(_, peer)| &peer.view);
-        let others = others.flat_map(|view| {
-            view.links().iter().flat_map(|link| link.addresses.iter()).chain(view.reserved()).copied()
+        let others = self.sessions.declarations().filter(|(node, _)| *node != me).map(|(_, declared)| declared);
+        let others = others.flat_map(|declared| {
+            declared.links.iter().flat_map(|link| link.addresses.iter()).chain(&declared.reserved).copied()
         });
         let own = self.node.interfaces.iter().flat_map(|one| one.link.addresses.iter().copied());
         let all: BTreeSet<IpAddr> = others.chain(own).chain(self.owned.reserved.iter().copied()).collect();
@@ -86,7 +86,7 @@ impl SessionVips {
             return None;
         }
         let interface = self.link_for(vip)?;
-        let (me, live) = (self.rules.node.as_str(), || self.sessions.live());
+        let (me, all) = (self.rules.node.as_str(), || self.sessions.declarations());
         let owner = |node: &str, control_plane| Some(Owner { node: node.to_owned(), control_plane });
         if self.node.interfaces.iter().any(|one| one.link.addresses.contains(&address) && is_beside(one, interface)) {
             return owner(me, false);
@@ -95,12 +95,12 @@ impl SessionVips {
             return owner(me, true);
         }
         let shared = |link: &Link| link.shares(&interface.link);
-        let own = |peer: &Peer| peer.view.links().iter().any(|l| shared(l) && l.addresses.contains(&address));
-        if let Some((node, _)) = live().find(|(node, peer)| *node != me && own(peer)) {
+        let own = |of: &Declared| of.links.iter().any(|l| shared(l) && l.addresses.contains(&address));
+        if let Some((node, _)) = all().find(|(node, of)| *node != me && own(of)) {
             return owner(node, false);
         }
-        let reserves = |peer: &Peer| peer.view.reserved().contains(&address) && peer.view.links().iter().any(shared);
-        let (node, _) = live().find(|(node, peer)| *node != me && reserves(peer))?;
+        let reserves = |of: &Declared| of.reserved.contains(&address) && of.links.iter().any(shared);
+        let (node, _) = all().find(|(node, of)| *node != me && reserves(of))?;
         owner(node, true)
     }
 

@@ -50,6 +50,7 @@ impl SessionVips {
                     }
                     if base == Some(known.as_str()) {
                         self.sessions.member_gone(&of);
+                        self.owned.changed();
                     }
                     return self.publishing.may_be_set_back(now);
                 }
@@ -62,6 +63,7 @@ impl SessionVips {
                 self.api_answered();
                 if let Some(node) = &node {
                     self.sessions.member_gone(node);
+                    self.owned.changed();
                     if flight.is_some_and(|flight| flight.base.is_some()) {
                         // Somebody has deleted it, or the store was set back to before it was made.
                         self.publishing.may_be_set_back(now);

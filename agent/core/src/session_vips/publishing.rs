@@ -123,6 +123,9 @@ impl SessionVips {
         let shown = self.sessions.see_member(now, member);
         // Somebody may have put it back to when the session lived: who should follow the Lease does so again.
         self.rewatch |= self.sessions.get(&node).is_some_and(|peer| peer.view.is_live() != lives);
+        if self.sessions.get(&node).is_none_or(|peer| !peer.view.is_live()) {
+            self.owned.changed();
+        }
         self.member_was_shown(&node, shown);
         self.ask_later(&node, Question::CopyIsOlder);
     }
@@ -151,6 +154,7 @@ impl SessionVips {
             self.ask_later(&node, Question::CopyIsOlder);
         }
         self.publishing.look_at_all();
+        self.owned.changed();
         self.rewatch = true;
         for node in changed {
             self.session_changed(&node);
@@ -162,6 +166,7 @@ impl SessionVips {
 
     pub(super) fn member_deleted(&mut self, node: &str) {
         self.sessions.member_gone(node);
+        self.owned.changed();
         self.publishing.look_at(node);
         self.step.again = true;
     }

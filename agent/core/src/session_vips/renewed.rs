@@ -47,6 +47,7 @@ impl SessionVips {
         self.own.set_leaving(None);
         self.own.calls.begin_after = self.step.at.now + BEGIN_AGAIN;
         self.report(Report::Ended);
+        self.may_be_unheard();
         self.let_all_go(Why::LeaseLost, |basis| basis != Basis::Provisional);
         // What is carried provisionally does not rest on the session: after a late step, the segment is still asked for it.
         if self.index.carried.is_empty() {

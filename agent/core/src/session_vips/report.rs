@@ -57,6 +57,11 @@ pub enum Report {
         /// Why.
         why: Why,
     },
+    /// Nobody has answered this node on an interface since it took VIPs there: it gives them back.
+    Mute {
+        /// The kernel's index of the interface.
+        interface: u32,
+    },
     /// This node hands a VIP over.
     HandingOver {
         /// The VIP.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::mute::Unheard;
 use crate::echo::{self, Echo};
 use crate::evidence::{Broadcasts, Form, Sender};
 use crate::mac::Mac;
@@ -31,6 +32,8 @@ pub(super) struct Segment {
     pub(super) macs: BTreeMap<IpAddr, Mac>,
     /// Whether probes are answered at all, by interface; and what of that was reported.
     pub(super) echo: BTreeMap<u32, (Echo, echo::State)>,
+    /// Where it is in doubt whether anybody hears this node.
+    pub(super) unheard: BTreeMap<u32, Unheard>,
     /// Whether any other node is heard.
     pub(super) peers: Peers,
     /// When this node last knew that it was cut off: of all that it watches and asks, nobody had answered for as long as a watcher

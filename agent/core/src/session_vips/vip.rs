@@ -86,6 +86,10 @@ pub(super) struct Taking {
     pub(super) free_since: Option<Time>,
     /// How often it was carried without the API, or let go again: each time this node's turn is another one.
     pub(super) turns: u32,
+    /// Since when it is left to others, of when it is open: nobody answers this node.
+    pub(super) left: Option<(Time, Time)>,
+    /// When this node took it, if it believed that others hear it.
+    pub(super) heard_before: Option<Time>,
     /// The foreign owner that was heard last, and when it was reported.
     pub(super) foreign_reported: Option<(Mac, Time)>,
     /// Since when the address has been a node's own, or the control plane's.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mooring_agent_core::rules::{AWAY, CHALLENGE, MARGIN, SELF_PROBE};
+use mooring_agent_core::rules::{AWAY, CHALLENGE, LEFT_TO_OTHERS, MARGIN, MUTE_AFTER, SELF_PROBE};
 
 use super::{BURST, SessionVips};
 use crate::bounds::Bounds;
@@ -18,6 +18,8 @@ pub const PING: Nanos = 100 * MS;
 pub struct Own {
     /// So many calls after one another, and the address put there.
     pub take: Nanos,
+    /// How long a VIP may rest on a node that nobody hears, while another one could serve it.
+    pub mute: Nanos,
     /// How long witnesses have heard nothing before they end a session, at the most.
     pub silence: Nanos,
     /// The same, at the least: a node that watches only one other.
@@ -80,5 +82,8 @@ pub fn of(settings: &Settings<SessionVips>) -> (Bounds, Own) {
         moves: 3,
         calls: u32::try_from(calls).unwrap_or(u32::MAX),
     };
-    (bounds, Own { take, silence, least_silence })
+    // The node took the VIP before it knew that it is mute, offers it, and others come in turn. Or it was mute before, and others had
+    // their time: they are unsure, or have just begun.
+    let mute = crash + nanos(MUTE_AFTER + LEFT_TO_OTHERS) + turns + 2 * SECOND;
+    (bounds, Own { take, mute, silence, least_silence })
 }

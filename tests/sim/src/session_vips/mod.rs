@@ -98,7 +98,10 @@ impl Subject for SessionVips {
             9 => widenings::widen_copies(plan),
             10 => widenings::widen_racks(plan),
             11 => widenings::replace_cards(plan),
-            _ => plan.widen_networks(),
+            _ => {
+                plan.widen_networks();
+                widenings::crash_beside_a_mute(plan);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use super::fault::{Fault, Old};
 use super::{Plan, SessionVips};
 use crate::clock::{MS, Nanos, SECOND};
 use crate::fault::{Fault as Any, How, Planned};
+use crate::network::Mute;
 use crate::rng::Rng;
 use crate::subject::Subject as _;
 
@@ -242,4 +243,21 @@ pub fn replace_cards(plan: &mut Plan) {
         _ => true,
     });
     plan.settings.replaced = all_told && rng.chance(500);
+}
+
+/// In some runs another node crashes while one is mute for good, or for long: it may not get the other's VIPs.
+pub fn crash_beside_a_mute(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, 29);
+    let mute = plan.faults.iter().rev().find_map(|planned| match planned.fault {
+        Any::Mute(host, None, Mute::Frames) if planned.lasts == 0 || planned.lasts >= 30 * SECOND => {
+            Some((planned.at, host))
+        }
+        _ => None,
+    });
+    let Some((at, host)) = mute.filter(|_| plan.settings.nodes > 2 && rng.chance(600)) else { return };
+    let nodes = plan.settings.nodes;
+    let other = (host + 1 + rng.index(nodes - 1)) % nodes;
+    let at = at + rng.between(500, 20_000) * MS;
+    plan.faults.push(Planned { at, lasts: 30 * SECOND, fault: Any::Crash(other) });
+    plan.faults.sort_by_key(|planned| planned.at);
 }

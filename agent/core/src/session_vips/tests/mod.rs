@@ -10,6 +10,7 @@ mod late;
 mod limited;
 mod link_up;
 mod members;
+mod mute;
 mod outage;
 mod owned;
 mod recalled;

@@ -110,6 +110,52 @@ fn a_vip_that_turns_out_to_be_the_control_planes_is_let_go() {
     assert!(told(world, vip(0), &world.hosts[other].name, true) >= 1);
 }
 
+/// The node may come back. It is gone for good when its Lease and its member object are deleted.
+#[test]
+pub(super) fn an_address_of_a_node_that_crashed_is_not_taken() {
+    for before in [true, false] {
+        let world = &mut nodes();
+        world.hosts[2].own = vec![vip(0)];
+        world.tell_node(2);
+        world.run(ms(500));
+        if before {
+            world.create(vip(0));
+            world.run(ms(5_000));
+        }
+        world.crash(2);
+        world.run(ms(2_000));
+        assert!(!world.sessions["node3"].is_live());
+        if !before {
+            world.create(vip(0));
+        }
+        world.run(ms(60_000));
+        assert!(!was_carried(world, vip(0)), "{:?}", world.carriers(vip(0)));
+        assert!(told(world, vip(0), "node3", false) >= 1);
+        // An agent that begins now knows no more than the objects say.
+        world.restart(0, &Rules::default());
+        world.run(ms(20_000));
+        assert!(!was_carried(world, vip(0)), "{:?}", world.carriers(vip(0)));
+        world.delete_session("node3");
+        world.run(ms(40_000));
+        assert!(!was_carried(world, vip(0)), "{:?}", world.carriers(vip(0)));
+        world.delete_member("node3");
+        world.run(ms(40_000));
+        assert_eq!(world.carriers(vip(0)).len(), 1, "{before}");
+    }
+}
+
+/// What a node that is gone carried is no address of its own.
+#[test]
+fn the_vips_of_a_node_that_crashed_are_taken() {
+    let world = &mut World::settled(3, 6, &Rules::default());
+    world.hosts[2].own = vec![vip(10)];
+    world.tell_node(2);
+    world.run(ms(500));
+    world.crash(2);
+    world.run(ms(3_000));
+    world.each_is_carried(6);
+}
+
 /// The node's agent is gone for good, and its kernel lives.
 #[test]
 fn an_address_of_a_node_without_an_agent_is_not_taken() {

@@ -42,6 +42,8 @@ pub(super) struct Host {
     /// Hosts of one group hear each other; the gateway is in group 0.
     pub(super) group: u8,
     pub(super) deaf: bool,
+    /// Its frames are lost; it hears the others.
+    pub(super) unheard: bool,
     pub(super) refuses: Vec<IpAddr>,
     /// The datapath does what it is told, and tells nothing.
     pub(super) mute: bool,
@@ -149,6 +151,7 @@ impl World {
                 frozen: None,
                 group: 0,
                 deaf: false,
+                unheard: false,
                 refuses: vec![],
                 mute: false,
                 keeps: false,
@@ -473,7 +476,7 @@ impl World {
 
     fn hears(&self, from: usize, to: usize) -> bool {
         let (a, b) = (&self.hosts[from], &self.hosts[to]);
-        a.group == b.group && !a.deaf && !b.deaf && a.up
+        a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
     }
 
     fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
@@ -485,7 +488,7 @@ impl World {
 
     fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         let asker = &self.hosts[n];
-        if asker.deaf {
+        if asker.deaf || asker.unheard {
             return;
         }
         let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n));

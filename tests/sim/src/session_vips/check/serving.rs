@@ -143,6 +143,20 @@ impl World<'_, SessionVips> {
             );
             return self.violated(Rule::Outage, text);
         }
+        let rests = self.now - since.max(self.checks.last);
+        if able <= since
+            && rests > self.checks.bounds.mute
+            && let Some(mute) = self.mute_carrier(vip)
+        {
+            let text = format!(
+                "VIP {vip} has rested on {}, whom nobody hears, for {} ms; {} could serve it all the time; the bound is {} ms",
+                self.names[mute],
+                rests / MS,
+                self.names[host],
+                self.checks.bounds.mute / MS
+            );
+            return self.violated(Rule::Outage, text);
+        }
         // Excused: a partition may leave a holder that the nodes hear and the client does not.
         let segment = SessionVips::segment_of(&self.plan.settings, vip);
         if self.active.iter().any(|n| may_hide_holders(&self.plan.faults[*n].fault, segment)) {
@@ -161,6 +175,21 @@ impl World<'_, SessionVips> {
             );
             self.violated(Rule::Outage, text);
         }
+    }
+
+    /// A node that carries a VIP, and whose frames do not leave on any segment, while the nodes judge by what they hear and nothing else
+    /// is wrong.
+    fn mute_carrier(&self, vip: usize) -> Option<usize> {
+        let (settings, network) = (&self.plan.settings, &self.plan.settings.network);
+        let judged = !settings.rules.witness_interval.is_zero() && !network.isolated;
+        let only = self.active.iter().all(|n| match self.plan.faults[*n].fault {
+            Any::Mute(_, on, _) => on.is_none(),
+            Any::Crash(_) => true,
+            _ => false,
+        });
+        let mute = |host: usize| (0..settings.segments).all(|segment| self.segment.mutes.is_all(host, segment));
+        let carries = |host: &usize| self.hosts[*host].vips[vip].is_some() && mute(*host);
+        (0..self.hosts.len()).find(carries).filter(|_| judged && only)
     }
 
     /// Excused: no record of a VIP can be written, or the session that a record names is kept alive by a node whose calls succeed and

@@ -1,0 +1,90 @@
+//! A node that hears all others and whose own frames are lost: it has an API, and serves nobody.
+
+use super::crash::busiest;
+use super::world::{World, ms, vip};
+use crate::rules::Rules;
+use crate::session_vips::Report;
+
+const VIPS: u8 = 12;
+
+fn carried_by(world: &World, node: usize) -> usize {
+    (0..VIPS).filter(|v| world.carriers(vip(*v)).contains(&node)).count()
+}
+
+fn served(world: &World) -> usize {
+    (0..VIPS).filter(|v| !world.carriers(vip(*v)).is_empty()).count()
+}
+
+/// Others have ended its session, and it has begun a new one: it is a candidate again.
+#[test]
+pub(super) fn a_mute_node_leaves_the_vips_of_a_crashed_one_to_others() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    let mute = busiest(world);
+    world.hosts[mute].unheard = true;
+    world.run(ms(8_000));
+    assert!(world.sessions[&world.hosts[mute].name].is_live(), "it is a candidate");
+    assert_eq!((carried_by(world, mute), served(world)), (0, usize::from(VIPS)));
+    world.crash(busiest(world));
+    let since = world.now;
+    world.run(ms(6_000));
+    assert_eq!((carried_by(world, mute), served(world)), (0, usize::from(VIPS)));
+    let dark = world.worst(VIPS, since, |n| n == 0);
+    assert!(dark < ms(3_500), "the next one in order takes: {dark:?}");
+    // It is heard again, and takes part like any other.
+    world.hosts[mute].unheard = false;
+    world.run(ms(12_000));
+    let other = busiest(world);
+    world.crash(other);
+    world.run(ms(6_000));
+    assert!(carried_by(world, mute) > 0);
+    world.each_is_carried(VIPS);
+}
+
+/// It has only just begun, and does not know yet.
+#[test]
+pub(super) fn a_mute_node_gives_back_what_it_took_before_it_knew() {
+    let world = &mut World::new(3, &Rules::default());
+    world.start(0);
+    world.start(1);
+    world.run(ms(1_000));
+    (0..VIPS).for_each(|v| world.create(vip(v)));
+    world.run(ms(12_000));
+    world.hosts[2].unheard = true;
+    world.start(2);
+    world.run(ms(3_000));
+    world.crash(0);
+    world.run(ms(2_000));
+    assert!(carried_by(world, 2) > 0, "nothing to see");
+    world.run(ms(6_000));
+    assert_eq!((carried_by(world, 2), carried_by(world, 1)), (0, usize::from(VIPS)));
+    assert_eq!(world.reported(2, |report| *report == Report::Mute { interface: 2 }), 1);
+    world.run(ms(60_000));
+    assert_eq!((carried_by(world, 2), carried_by(world, 1)), (0, usize::from(VIPS)), "and takes nothing again");
+}
+
+#[test]
+fn a_mute_node_serves_if_no_other_is_left() {
+    let world = &mut World::settled(3, VIPS, &Rules::default());
+    world.hosts[0].unheard = true;
+    world.run(ms(8_000));
+    assert_eq!(carried_by(world, 0), 0);
+    world.crash(1);
+    world.crash(2);
+    world.run(ms(60_000));
+    assert_eq!(carried_by(world, 0), usize::from(VIPS));
+}
+
+/// No node tells itself from the others.
+#[test]
+fn where_nobody_hears_anybody_vips_move_once() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    world.hosts.iter_mut().for_each(|host| host.unheard = true);
+    world.run(ms(60_000));
+    world.each_is_carried(VIPS);
+    let (crashed, moves) = (busiest(world), world.moves);
+    let held = carried_by(world, crashed);
+    world.crash(crashed);
+    world.run(ms(120_000));
+    world.each_is_carried(VIPS);
+    assert_eq!((carried_by(world, crashed), world.moves - moves), (0, held));
+}
