@@ -45,6 +45,7 @@ pub mod parties;
 pub mod peers;
 pub mod placement;
 pub mod planted;
+mod proxies;
 pub mod rules;
 pub mod schedule;
 pub mod session;

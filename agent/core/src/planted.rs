@@ -26,6 +26,8 @@ pub enum Bug {
     AnyFamily,
     /// An answer to a broadcast counts, whether or not the host that it names answers.
     BelievesBroadcasts,
+    /// What a router with proxy ARP answers for a VIP counts, whoever has the VIP.
+    BelievesProxies,
     /// A node that took VIPs by silence keeps them though nobody answers it.
     MuteKeeps,
     /// What a session declared does not count once it has ended.

@@ -142,6 +142,8 @@ pub struct Witness {
     /// What [`Sender::Own`] amounts to here: [`Sender::Unspecified`] where the interface has no address of its own.
     own: Sender,
     forms: Forms,
+    /// Hosts that answer for others: only an answer to a probe from 0.0.0.0 shows that one of these has a VIP.
+    proxies: Vec<Mac>,
     /// An answer to a broadcast named this host: it is asked next, as often as makes silence.
     named: Option<Mac>,
     /// A host that did not answer then: what else names it says nothing new.
@@ -178,6 +180,7 @@ impl Witness {
             parties: vec![],
             own: Sender::Own,
             forms: Forms::default(),
+            proxies: vec![],
             named: None,
             gone: None,
             again: false,
@@ -272,6 +275,11 @@ impl Witness {
             }
             self.forms.answered |= looks.works && self.forms.sender == looks.first;
         }
+    }
+
+    /// These hosts answer for others, and probes from 0.0.0.0 pass.
+    pub fn set_proxies(&mut self, proxies: Vec<Mac>) {
+        self.proxies = proxies;
     }
 
     /// Whether the next window asks third parties too, if none is open now.
@@ -371,13 +379,16 @@ impl Witness {
     /// Whether the probe of the open window went to that host alone, and the frame answers a probe with its sender.
     fn is_asked(&self, mac: Mac, form: Form) -> bool {
         let is_ipv6 = self.vips.iter().all(IpAddr::is_ipv6);
-        let answers = |sender| matches!(form, Form::Answer(by) if by == sender || is_ipv6);
+        let counts = |by| by == Sender::Unspecified || !self.proxies.contains(&mac);
+        let answers = |sender| matches!(form, Form::Answer(by) if by == sender && counts(by) || is_ipv6);
         self.window.is_some_and(|window| window.asked == Some(mac) && answers(window.sender))
     }
 
     /// That host is asked by the next windows: not before this one ends, for more answers to a broadcast may be on their way.
     fn name(&mut self, mac: Mac) {
-        if self.named.is_some() {
+        // Behind a host that answers for others, whoever else answers comes first.
+        let is_proxy = |mac| self.proxies.contains(&mac);
+        if self.named.is_some_and(|named| named == mac || !is_proxy(named) || is_proxy(mac)) {
             return;
         }
         self.named = Some(mac);
@@ -589,7 +600,13 @@ impl Witness {
             Target::Nothing => None,
         };
         let looks = to.is_none() && self.target == Target::Anybody;
-        (to, if looks { self.forms.sender } else { self.own })
+        let proxy = to.is_some_and(|to| self.proxies.contains(&to));
+        let sender = match (looks, proxy) {
+            (true, _) => self.forms.sender,
+            (false, true) => Sender::Unspecified,
+            (false, false) => self.own,
+        };
+        (to, sender)
     }
 
     /// Whether the next window asks third parties one by one: as it asks for the VIPs, and at the end of a look. A network that answers

@@ -4,6 +4,7 @@
 //! - A filter by ARP sender drops probes with the sender 0.0.0.0 (OpenStack's port security, Dynamic ARP Inspection). Requests from
 //!   an address that the port has, and announcements, pass. It does not concern IPv6.
 //! - A proxy (ARP suppression) answers broadcasts for whoever announced an address last, also for a host that is gone.
+//! - Local proxy ARP: the gateway answers any request that names a sender, for every address; it leaves probes from 0.0.0.0 to owners.
 //! - Isolated ports: nodes do not hear each other. All hear the gateway and the client, and these hear all.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub struct Network {
     pub filters: bool,
     /// Switches answer broadcasts for others. They forget an address that was not heard for so long.
     pub proxy: Option<Nanos>,
+    /// The gateway answers for every address whoever names a sender: broadcasts up to so much later, as Linux does.
+    pub local_proxy: Option<Nanos>,
     /// Nodes do not hear each other.
     pub isolated: bool,
 }
@@ -46,13 +49,19 @@ impl Network {
         // From one frame in 20 s to 20 frames in a second.
         let apart = rng.pick(&[20_000, 5_000, 1_000, 1_000, 200, 50]) * MS;
         let age = rng.pick(&[60, 120, 300]) * SECOND;
-        Self { talk: rng.chance(700).then_some(apart), filters, proxy: proxy.then_some(age), isolated }
+        Self {
+            talk: rng.chance(700).then_some(apart),
+            filters,
+            proxy: proxy.then_some(age),
+            local_proxy: None,
+            isolated,
+        }
     }
 
     /// Whether the agents need some seconds to find out how they can ask.
     #[must_use]
     pub const fn is_odd(&self) -> bool {
-        self.filters || self.proxy.is_some()
+        self.filters || self.proxy.is_some() || self.local_proxy.is_some()
     }
 }
 
@@ -186,6 +195,20 @@ impl<S: Subject> World<'_, S> {
         let form = Form::Answer(sender);
         self.reach(took, Frame { to: by, segment, what, from, mac, form, proxied: true });
         true
+    }
+
+    /// A gateway with local proxy ARP answers for another.
+    pub(crate) fn gateway_answers(&mut self, (by, sender): (usize, Sender), segment: usize, what: What, alone: bool) {
+        let Some(most) = self.plan.settings.network.local_proxy else { return };
+        let gateway = self.gateway();
+        let others = what != What::Own(gateway) && what != What::Own(by);
+        if sender != Sender::Own || !others || !self.address(segment, what).is_ipv4() {
+            return;
+        }
+        let Some(way) = self.frame(segment, by, gateway) else { return };
+        let later = if alone || most == 0 { 0 } else { self.rng.below(most) };
+        let (mac, form) = (self.mac(gateway), Form::Answer(sender));
+        self.send(way + later, Frame { to: by, segment, what, from: gateway, mac, form, proxied: true }, MS);
     }
 
     /// Whether a probe gets out of its host and past the filter.

@@ -224,6 +224,9 @@ impl<S: Subject> World<'_, S> {
                 let station = settings::station(mac);
                 if self.mac(station) == mac {
                     self.ask((by, sender), segment, station, what);
+                    if station == self.gateway() {
+                        self.gateway_answers((by, sender), segment, what, true);
+                    }
                 }
             }
             None if self.proxy_answers(by, segment, what, sender) => {}
@@ -231,6 +234,7 @@ impl<S: Subject> World<'_, S> {
                 for station in (0..self.segment.stations).filter(|s| *s != by) {
                     self.ask((by, sender), segment, station, what);
                 }
+                self.gateway_answers((by, sender), segment, what, false);
             }
         }
     }
@@ -283,7 +287,7 @@ impl<S: Subject> World<'_, S> {
     }
 
     /// A frame is sent after so long; if it comes twice, so much later.
-    fn send(&mut self, after: Nanos, frame: Frame, again: Nanos) {
+    pub(crate) fn send(&mut self, after: Nanos, frame: Frame, again: Nanos) {
         let Some(way) = self.frame(frame.segment, frame.from, frame.to) else { return };
         self.reach(after + way, frame);
         let twice = self.segment.way(frame.segment, frame.from, frame.to).twice;

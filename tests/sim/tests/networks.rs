@@ -34,11 +34,15 @@ const KEPT_OF_SESSIONS: &[u64] = &[
 ];
 
 /// A gateway and kernels that ask for something every second.
-const TALK: Network = Network { talk: Some(SECOND), filters: false, proxy: None, isolated: false };
+const TALK: Network = Network { talk: Some(SECOND), filters: false, proxy: None, local_proxy: None, isolated: false };
 /// The same, behind a filter by ARP sender.
 const FILTER: Network = Network { filters: true, ..TALK };
 /// The same, with switches that answer for others for five minutes.
 const PROXY: Network = Network { proxy: Some(300 * SECOND), ..TALK };
+/// The same, with a gateway that answers for everybody whoever names a sender.
+const LOCAL: Network = Network { local_proxy: Some(0), ..TALK };
+/// The same, later than owners answer.
+const LATE: Network = Network { local_proxy: Some(800 * MS), ..TALK };
 /// The same, on isolated ports.
 const ISOLATED: Network = Network { isolated: true, ..TALK };
 
@@ -131,6 +135,7 @@ fn answers(plan: &elector::Plan, of: usize, to: Option<usize>, sender: Sender) -
     log.lines[before..].iter().filter(|(_, line)| is_answer(line)).count()
 }
 
+const GATEWAY: usize = 3;
 const CLIENT: usize = 4;
 
 #[test]
@@ -169,6 +174,52 @@ fn a_proxy_answers_broadcasts_for_the_dead_and_no_unicast() {
     let mut plan = gone(PROXY);
     plan.faults.push(at(BEGINS + SECOND, 0, Fault::Mute(0, None, Mute::Probes)));
     assert_eq!(answers(&plan, 2, None, Sender::Own), 0);
+}
+
+#[test]
+fn a_gateway_with_local_proxy_arp_answers_who_names_a_sender() {
+    let plan = one_lease(1, LOCAL, vec![at(BEGINS, 90 * SECOND, Fault::Crash(2))]);
+    for (of, to, sender, expected) in [
+        (CLIENT, None, Sender::Own, 2),
+        (CLIENT, None, Sender::Unspecified, 1),
+        (CLIENT, Some(GATEWAY), Sender::Own, 1),
+        (CLIENT, Some(GATEWAY), Sender::Unspecified, 0),
+        (CLIENT, Some(CLIENT), Sender::Own, 1),
+        (GATEWAY, None, Sender::Own, 1),
+        (GATEWAY, None, Sender::Unspecified, 1),
+        (2, None, Sender::Own, 1),
+        (2, None, Sender::Unspecified, 0),
+    ] {
+        assert_eq!(answers(&plan, of, to, sender), expected, "{of}, {to:?}, {sender:?}");
+    }
+}
+
+#[test]
+fn a_crash_is_noticed_behind_local_proxy_arp() {
+    for network in [LOCAL, LATE] {
+        for seed in 1..6 {
+            let holder = holder(seed, network);
+            for lasts in [60 * SECOND, 0] {
+                let plan = one_lease(seed, network, vec![at(BEGINS, lasts, Fault::Crash(holder))]);
+                let (who, silent) = after(&plan, BEGINS + 20 * SECOND);
+                let ms = silent / MS;
+                assert!(who.len() == 1 && who != [holder] && ms < 4_000, "seed {seed}, {network:?}: {who:?}, {ms} ms");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_outage_of_the_api_behind_local_proxy_arp_moves_no_vip() {
+    for network in [LOCAL, LATE] {
+        for how in [How::Refused, How::Hangs] {
+            for seed in 1..4 {
+                let holder = holder(seed, network);
+                let plan = one_lease(seed, network, vec![at(BEGINS, 120 * SECOND, Fault::Api(0b111, how))]);
+                assert_eq!(after(&plan, BEGINS + 150 * SECOND), (vec![holder], 0), "{network:?}, {how:?}");
+            }
+        }
+    }
 }
 
 /// A candidate hears the holder's announcements, and gateways and peers that talk, while nothing of its own gets out.

@@ -147,6 +147,10 @@ impl Elector {
             self.segment.echo.heard(now, address, form);
             self.is_heard();
         }
+        let proxied = self.is_proxied(address, mac, form);
+        if proxied && !self.vips.contains_key(&address) {
+            return;
+        }
         if !self.is_foreign_to_witness(address, mac) {
             self.segment.witness.heard(now, address, mac, form);
         }
@@ -158,6 +162,9 @@ impl Elector {
         }
         self.segment.witness.heard_for_another(mac, form);
         self.step.again = true;
+        if proxied {
+            return;
+        }
         if form.is_to_all() && self.asks_who_is_named() {
             self.segment.named.name(now, NO_INTERFACE, address, mac);
             return;

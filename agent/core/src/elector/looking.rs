@@ -44,6 +44,8 @@ impl Elector {
         };
         let vips = self.vips.iter().filter(asked).map(|(address, _)| *address);
         self.segment.witness.set_senders(self.own_sender(), self.segment.echo.looks(now));
+        let proxies = self.proxies();
+        self.segment.witness.set_proxies(proxies);
         self.segment.witness.aim(now, target, vips.take(most));
         self.vouch();
         if self.segment.witness.end_window(now) {

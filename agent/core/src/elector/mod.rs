@@ -33,6 +33,7 @@ mod looking;
 mod mute;
 mod participating;
 mod process;
+mod proxied;
 mod recalling;
 mod releasing;
 mod searching;

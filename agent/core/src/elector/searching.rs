@@ -96,8 +96,8 @@ impl Elector {
 
     /// Asks the hosts that answers to broadcasts named.
     pub(super) fn advance_named(&mut self) {
-        let sender = self.own_sender();
         for question in self.segment.named.due(self.step.at.now) {
+            let sender = self.sender_to(question.to);
             self.act(Action::Probe { address: question.address, to: Some(question.to), sender });
         }
         if let Some(next) = self.segment.named.next() {

@@ -10,6 +10,7 @@ use crate::evidence::Broadcasts;
 use crate::mac::Mac;
 use crate::named::NamedHosts;
 use crate::peers::Peers;
+use crate::proxies::Proxies;
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness::Witness;
@@ -32,6 +33,8 @@ pub(super) struct Segment {
     pub(super) broadcasts: Broadcasts,
     /// Who is asked alone for a VIP, after an answer to a broadcast.
     pub(super) named: NamedHosts,
+    /// Who answers for others.
+    pub(super) proxies: Proxies,
     /// Whether probes are answered at all.
     pub(super) echo: Echo,
     /// What of that was reported.
@@ -71,6 +74,7 @@ impl Segment {
             third_heard: BTreeMap::new(),
             broadcasts: Broadcasts::with_windows_of(rules.witness_interval_for(WITNESSED)),
             named: NamedHosts::default(),
+            proxies: Proxies::default(),
             echo: Echo::default(),
             echoes: echo::State::default(),
             foreign: Foreign::default(),

@@ -363,3 +363,41 @@ fn neighbour_discovery_says_nothing_about_arp() {
         assert!(!witness.is_silent(), "at {t} ms");
     }
 }
+
+/// A router with local proxy ARP answers for the holder that is gone; `also` answers broadcasts after it, and when it is asked alone. When
+/// the VIP is found silent, if it is.
+fn behind_a_proxy(zero_passes: bool, also: Option<Mac>) -> Option<u64> {
+    let mut witness = watching();
+    run(&mut witness, 0, 1_000, true, true);
+    witness.set_proxies(vec![ROUTER]);
+    for t in (1_000..4_000).step_by(100) {
+        let probes = witness.tick(ms(t)).0;
+        if witness.is_silent() {
+            return Some(t);
+        }
+        for probe in probes {
+            let passes = zero_passes || probe.sender == Sender::Own;
+            let reaches = |mac| passes && probe.to.is_none_or(|to| to == mac);
+            if reaches(ROUTER) && (probe.address == GATEWAY || probe.sender == Sender::Own) {
+                witness.heard(ms(t), probe.address, ROUTER, Form::Answer(probe.sender));
+            }
+            if let Some(mac) = also.filter(|mac| probe.address == VIP && reaches(*mac)) {
+                witness.heard(ms(t), VIP, mac, Form::Answer(probe.sender));
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn a_router_that_answers_for_everybody_does_not_hide_a_holder_that_is_gone() {
+    assert_eq!(behind_a_proxy(true, None), Some(1_800));
+    assert_eq!(behind_a_proxy(false, None), None, "behind a filter by sender nobody can tell");
+}
+
+#[test]
+fn a_router_that_answers_for_everybody_does_not_hide_a_holder_that_lives() {
+    const PORT: Mac = Mac([2, 0, 0, 0, 0, 3]);
+    assert_eq!(behind_a_proxy(true, Some(PORT)), None, "a bond that answers from another port");
+    assert_eq!(behind_a_proxy(true, Some(ROUTER)), None, "the router has the VIP itself");
+}

@@ -36,7 +36,9 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     let ping = 2 * PING;
     let network = &settings.network;
     // A candidate that has never heard the holder does not take early.
-    let witness = !rules.witness_interval.is_zero() && !network.isolated;
+    // Nor does one of two nodes behind local proxy ARP: no third party shows which probes pass.
+    let two = network.local_proxy.is_some() && settings.nodes < 3;
+    let witness = !rules.witness_interval.is_zero() && !network.isolated && !two;
     let window =
         nanos(if rules.witness_interval.is_zero() { Duration::from_millis(100) } else { rules.witness_interval });
     // A window that has just begun, and as many missed; each may close a little late.
@@ -46,7 +48,9 @@ pub fn of(settings: &Settings<Elector>) -> (Bounds, Own) {
     // An observer knows of the last renewal when its watch tells; a foreign owner is ruled out before.
     // To rule one out takes longer where one sender is tried after the other, or whoever is named is asked alone.
     let looks = u64::from(network.filters) + u64::from(network.proxy.is_some());
-    let look = silence * (1 + looks);
+    // Behind local proxy ARP, what the gateway answers is believed until it is known what it is.
+    let routed = network.local_proxy.is_some();
+    let look = silence * (1 + looks) + if routed { ODD } else { 0 };
     let expiry = lease + look + take + nanos(rules.stale_after()) + ping;
     let outrun = nanos(Duration::from_millis(200) + rules.provisional_spread) + look + take;
     // The holder's last renewal may take longer to be seen than its silence.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Elector;
 use super::Plan;
 use super::settings::{VIP4, VIP6, servers};
-use crate::clock::SECOND;
+use crate::clock::{MS, SECOND};
 use crate::fault::Planned;
 use crate::fault::{Fault as Any, Lasts, OwnFault};
 use crate::plan::how;
@@ -14,7 +14,7 @@ use crate::settings::{Settings, name};
 use crate::subject::Subject as _;
 
 /// The streams of what is drawn apart, one for each time that something was added.
-const APART: [u64; 4] = [11, 12, 15, 16];
+const APART: [u64; 5] = [11, 12, 15, 16, 17];
 
 /// A fault. Hosts and servers are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +158,7 @@ pub fn widen(plan: &mut Plan, widening: usize) {
 /// In some runs on odd networks, an API server is not ready for long after all else is over: the holder may be the one beside it. Not
 /// beside a node that is mute for good, for then no node may be well.
 pub fn widen_networks(plan: &mut Plan) {
+    local_proxy(plan);
     let own = &plan.settings.own;
     let rival = own.rival.is_some();
     if rival || !own.learns.is_empty() {
@@ -174,6 +175,18 @@ pub fn widen_networks(plan: &mut Plan) {
     let at = plan.faults_end() + 2 * Elector::bounds(&plan.settings).informed + rng.below(5 * SECOND);
     let fault = Any::Own(Fault::Unhealthy(rng.index(plan.settings.nodes)));
     plan.faults.push(Planned { at, lasts: 70 * SECOND, fault });
+}
+
+/// Draws, on networks that are plain otherwise, gateways with local proxy ARP: as Linux answers by default, or at once. Some of them
+/// are there because ports are kept apart.
+fn local_proxy(plan: &mut Plan) {
+    let mut rng = Rng::new(plan.seed, APART[4]);
+    let network = &mut plan.settings.network;
+    if network.isolated || network.is_odd() || !rng.chance(80) {
+        return;
+    }
+    network.local_proxy = Some(rng.pick(&[0, 0, 800 * MS]));
+    network.isolated = rng.chance(150);
 }
 
 /// Where API servers listen, and own probes that fail.

@@ -14,6 +14,7 @@ mod law;
 mod new_vips;
 mod one_way;
 mod outage;
+mod proxied;
 mod releasing;
 mod renamed;
 mod twins;

@@ -75,11 +75,19 @@ impl World {
             answers.extend(has.then_some(host.mac));
         }
         answers.extend((address == GATEWAY && self.gateway && asker.group == 0).then_some(ROUTER));
+        answers.extend((address == VIP && self.gateway_has_vip && asker.group == 0).then_some(ROUTER));
         let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
         answers.extend((foreign && asker.group == 0).then_some(STRANGER));
         let suppressed = self.suppressed.iter().find(|(of, mac)| *of == address && to.is_none() && *mac != asker.mac);
         if let Some((_, mac)) = suppressed {
             answers = vec![*mac];
+        }
+        let proxied = self.gateway && asker.group == 0 && sender == Sender::Own && to.is_none_or(|to| to == ROUTER);
+        let others = address.is_ipv4() && address != GATEWAY && address != asker.address;
+        if let Some(by) = self.local_proxy.filter(|_| proxied && others) {
+            let after = if to.is_some() { ms(0) } else { by };
+            let event = Event::Heard { address, mac: ROUTER, form: Form::Answer(sender) };
+            self.put(self.wire + after, Item::To(n, event));
         }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
             self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));

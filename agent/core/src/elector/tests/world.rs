@@ -81,6 +81,10 @@ pub(super) struct World {
     /// changes that.
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
     pub(super) gateway: bool,
+    /// The gateway answers requests that name a sender for every address: those that went to it at once, broadcasts so much later.
+    pub(super) local_proxy: Option<Duration>,
+    /// The gateway has the VIP.
+    pub(super) gateway_has_vip: bool,
     /// The Lease's namespace exists.
     pub(super) namespace: bool,
     /// API servers that are ready, and on none of the hosts.
@@ -105,6 +109,8 @@ impl World {
             foreign: vec![],
             suppressed: vec![],
             gateway: true,
+            local_proxy: None,
+            gateway_has_vip: false,
             namespace: true,
             external: vec![],
             wire: Duration::from_micros(200),
