@@ -146,7 +146,7 @@ impl Reports {
                 self.remember(address, report, &text);
                 many.entry((reason, text)).or_insert_with(|| (vec![], severity)).0.push(address);
             } else {
-                self.tell_of_echo(report);
+                self.tell_of_segment(report);
                 self.tell_one(at, report, catalog, calls);
             }
         }
@@ -193,12 +193,7 @@ impl Reports {
             ),
             Report::Confirmed => (Normal, "SessionConfirmed", None, "the session is renewed again".to_owned()),
             Report::EndedOther { node, cause } => {
-                let cause = match cause {
-                    EndCause::Planned => "it has left",
-                    EndCause::Expired => "it was not renewed in time",
-                    EndCause::Abandoned => "the node fell silent on the segment while others answered",
-                };
-                (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {cause}"))
+                (Warning, "SessionOfOtherEnded", None, format!("ended the session of {node}: {}", end_cause(*cause)))
             }
             Report::ForeignOwner { address, mac } => {
                 self.conflict(at, *address, &format!("{mac} answers for it"), catalog, calls);
@@ -258,13 +253,6 @@ impl Reports {
             Report::CannotRemove { address, reason } => {
                 (Warning, "CannotRemove", Some(*address), crate::reports::cannot_remove(*address, reason))
             }
-            Report::Mute { interface } => {
-                let text = format!(
-                    "no host on the segment has answered this node since it took VIPs on {}: gives them back; look for what keeps this node's ARP or neighbour discovery from leaving",
-                    interface_name(*interface)
-                );
-                (Warning, "NotHeard", None, text)
-            }
             // A starved node makes no API call about this: that would be more work.
             Report::Late { by } => {
                 return tracing::warn!(
@@ -273,18 +261,34 @@ impl Reports {
                 );
             }
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
-            Report::Took { .. } | Report::LetGo { .. } | Report::HandingOver { .. } | Report::Echo { .. } => return,
+            Report::Took { .. }
+            | Report::LetGo { .. }
+            | Report::HandingOver { .. }
+            | Report::Echo { .. }
+            | Report::Mute { .. } => return,
         };
         Self::say(severity, reason, &text);
         let regarding = address.map_or_else(|| self.session(), |address| self.object(address, catalog));
         self.event(regarding, severity, reason, &text);
     }
 
-    /// Whether other hosts answer this node's probes has changed.
-    fn tell_of_echo(&mut self, report: &Report) {
-        let Report::Echo { interface, state } = report else { return };
-        let Some((severity, reason, _)) = echo_event(*state) else { return };
-        let text = format!("{}: {}", interface_name(*interface), echo(*state));
+    /// Whether other hosts answer this node's probes has changed; or they do not hear it.
+    fn tell_of_segment(&mut self, report: &Report) {
+        let (severity, reason, text) = match report {
+            Report::Echo { interface, state } => {
+                let Some((severity, reason, _)) = echo_event(*state) else { return };
+                (severity, reason, format!("{}: {}", interface_name(*interface), echo(*state)))
+            }
+            Report::Mute { interface } => (
+                Severity::Warning,
+                "NotHeard",
+                format!(
+                    "no host on the segment has answered this node since it took VIPs on {}: gives them back; look for what keeps this node's ARP or neighbour discovery from leaving",
+                    interface_name(*interface)
+                ),
+            ),
+            _ => return,
+        };
         Self::say(severity, reason, &text);
         self.event(self.session(), severity, reason, &text);
     }
@@ -354,6 +358,15 @@ impl Reports {
             Report::Echo { state, .. } => metrics.probes(*state),
             _ => {}
         }
+    }
+}
+
+/// Why a session has ended, for people.
+const fn end_cause(cause: EndCause) -> &'static str {
+    match cause {
+        EndCause::Planned => "it has left",
+        EndCause::Expired => "it was not renewed in time",
+        EndCause::Abandoned => "the node fell silent on the segment while others answered",
     }
 }
 

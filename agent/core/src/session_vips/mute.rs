@@ -11,6 +11,7 @@ use super::{Report, SessionVips};
 use crate::core::Probe;
 use crate::echo::State;
 use crate::evidence::{Form, Sender};
+use crate::parties::Party;
 use crate::planted::planted;
 use crate::rules::{LEFT_TO_OTHERS, MUTE_AFTER, MUTE_ASK};
 use crate::time::Time;
@@ -132,16 +133,15 @@ impl SessionVips {
                 self.gives_back_all(index, unheard.since);
             }
             if self.due(unheard.next) {
-                match self.take_turn(index, parties.len(), Asker::Peers) {
-                    Err(later) => unheard.next = later,
-                    Ok(()) => {
-                        unheard.next = now + self.asks_every();
-                        unheard.asked = turn.wrapping_add(1);
-                        self.segment.asked(now, index, Sender::Own);
-                        let sender = self.own_sender(index);
-                        let probe = |(address, to)| Probe { interface: index, address, to, sender };
-                        self.batch.probes.extend(parties.into_iter().map(|p| probe((p.address, p.mac))));
-                    }
+                let room = self.take_turn(index, parties.len(), Asker::Peers);
+                unheard.next = room.err().unwrap_or_else(|| now + self.asks_every());
+                if room.is_ok() {
+                    unheard.asked = turn.wrapping_add(1);
+                    self.segment.asked(now, index, Sender::Own);
+                    let sender = self.own_sender(index);
+                    let probe =
+                        |party: Party| Probe { interface: index, address: party.address, to: party.mac, sender };
+                    self.batch.probes.extend(parties.into_iter().map(probe));
                 }
                 self.due(unheard.next);
             }
