@@ -97,9 +97,9 @@ fn foreign_owners_are_found() {
             let (mut world, holder) = behind(3, later);
             world.crash(holder);
             if mac == STRANGER {
-                world.stranger = true
+                world.stranger = true;
             } else {
-                world.gateway_has_vip = true
+                world.gateway_has_vip = true;
             }
             world.run(ms(40_000));
             assert_eq!(world.owners(), [0; 0], "{later:?}, {mac}");
