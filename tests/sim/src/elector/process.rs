@@ -124,14 +124,17 @@ impl World<'_, Elector> {
 
     /// A frame reaches the agent's socket.
     pub(super) fn own_frame_arrives(&mut self, frame: &Frame) {
-        let (now, foreign) = (self.now, self.foreign());
+        let (now, foreign, gateway) = (self.now, self.foreign(), self.gateway());
         let unlearned = self.plan.settings.own.learns.get(frame.to).is_some_and(|at| now < *at);
         let Some(agent) = &mut self.hosts[frame.to].agent else { return };
         let unknown = |vip| unlearned || vip == self.segment.foreign_vip && frame.from == foreign;
         if matches!(frame.what, What::Vip(vip) if vip > 0 && unknown(vip)) {
             // Of a VIP that no node has had, or that this node has not learned of: it says nothing about a holder.
         } else if frame.proxied {
-            // Of a station that may be gone.
+            // Of a station that may be gone. But a gateway that answers for another is a third party itself.
+            if frame.from == gateway && matches!(frame.what, What::Own(_)) {
+                agent.own.third = now;
+            }
         } else if matches!(frame.what, What::Vip(_)) {
             agent.own.heard = now;
             if frame.form.is_answer() {

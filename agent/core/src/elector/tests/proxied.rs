@@ -97,9 +97,9 @@ fn foreign_owners_are_found() {
             let (mut world, holder) = behind(3, later);
             world.crash(holder);
             if mac == STRANGER {
-                world.stranger = true
+                world.stranger = true;
             } else {
-                world.gateway_has_vip = true
+                world.gateway_has_vip = true;
             }
             world.run(ms(40_000));
             assert_eq!(world.owners(), [0; 0], "{later:?}, {mac}");
@@ -141,4 +141,17 @@ fn isolated(later: Duration) -> (World, usize) {
     let owners = world.owners();
     assert_eq!(owners.len(), 1);
     (world, owners[0])
+}
+
+#[test]
+fn who_carries_without_the_api_yields_to_a_router_that_has_the_vip() {
+    for later in LATER {
+        let (mut world, holder) = behind(3, later);
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(30_000));
+        assert_eq!((world.owners(), world.role(holder)), (vec![holder], "lapsed"), "{later:?}");
+        world.gateway_has_vip = true;
+        world.run(ms(2_000));
+        assert_eq!(world.owners(), [0; 0], "{later:?}");
+    }
 }

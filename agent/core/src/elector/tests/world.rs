@@ -68,6 +68,7 @@ enum Item {
 }
 
 /// Hosts, their segment and their API.
+#[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
 pub(super) struct World {
     pub(super) now: Time,
     pub(super) hosts: Vec<Host>,
