@@ -1488,8 +1488,24 @@ fn claims_of_two_kinds_and_one_name_have_an_address_each() {
     assert_eq!(bench.store.addresses.keys().cloned().collect::<Vec<_>>(), [Key::new("ns", "c")]);
 }
 
+/// Two allocators made one object each, with one address, and nobody knows which came first.
 #[test]
-fn a_second_object_of_a_claim_of_metal3s_goes_once_it_is_void_else_with_its_claim() {
+pub(super) fn of_two_in_one_list_each_counts_as_earlier() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.4")))]);
+    for name in ["c", "d"] {
+        let own = bench.store.put_claim(Claim { finalizer: true, ..claim(name, "p") });
+        let attempt = Some(Attempt { claim: own.uid.clone(), number: 0, adopted: false });
+        bench.store.put_address(Address { attempt, finalizer: true, ..address(name, "p", "10.0.0.1", Some(&own)) });
+    }
+    bench.start();
+    bench.rest(10);
+    assert!(bench.number(|write| matches!(write, Write::Void(..))) > 0, "one is withdrawn before either is bound");
+    assert_ne!(bench.has("c"), bench.has("d"));
+    assert!(bench.has("c").is_some() && bench.has("d").is_some());
+}
+
+#[test]
+pub(super) fn a_second_object_of_a_claim_of_metal3s_goes_once_it_is_void_else_with_its_claim() {
     let (mut bench, pool, own) = with_metal3();
     let object = |last: u8, number: u32| Address {
         key: own.key.clone(),

@@ -122,6 +122,11 @@ impl Machine {
     /// Notes what the Service waits for to get the address of a family in its record.
     pub(super) fn note_coming_back(&mut self, key: &Key, family: Family, comes: ComesBack) {
         let now = self.work.now();
+        let service = self.services.get(key).map(|slot| slot.service.clone()).filter(|_| comes != ComesBack::No);
+        if let Some(ip) = service.and_then(|service| self.recorded(&service, family)) {
+            // Whoever gets it first, or gives it back.
+            self.wait(key, Topic::Ip(ip));
+        }
         let Some(slot) = self.services.get_mut(key) else { return };
         let by = &mut slot.comes_back_by[place(family)];
         match comes {
