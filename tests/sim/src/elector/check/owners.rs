@@ -1,7 +1,8 @@
 //! How long two may both carry a VIP, by what the two can know.
 
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{MS, Nanos, SECOND};
 use crate::elector::Elector;
+use crate::fault::{Fault, How};
 use crate::world::{World, nanos};
 
 impl World<'_, Elector> {
@@ -24,6 +25,11 @@ impl World<'_, Elector> {
         if one(&|h, other| !self.knows(h, other)) {
             bound = bound.max(bounds.owners_unknown);
         }
-        bound
+        // Who carries it wrongly reads the Lease: there and back, each slower by that.
+        let slower = self.active.iter().filter_map(|fault| match self.plan.faults[*fault].fault {
+            Fault::Api(_, How::Slow(by)) => Some(u64::from(by) * MS),
+            _ => None,
+        });
+        bound + 2 * slower.max().unwrap_or_default()
     }
 }
