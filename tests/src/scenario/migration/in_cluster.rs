@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::provider::{Before, CLUSTER, Pair, all_go, of_pool, ready_with, strangers, strangers_go, switch};
 use crate::ipam::allocators::Allocator;
-use crate::ipam::scope::{POOL, Scope};
+use crate::ipam::scope::{ADDRESS, POOL, Scope};
 use crate::ipam::server::{object, place_in};
 
 /// The kind of prefix pools.
@@ -106,7 +106,13 @@ pub async fn as_left(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     new.sort();
     ensure!(new == [scope.ip(11), scope.ip(14)], "{new:?}");
     scope.canary().await?;
-    before.kept(scope, &bound, false).await?;
+    // A reference to an older version, which the API server will not serve for ever, is renewed; nothing else changes.
+    let as_they_were: Vec<&str> = bound.into_iter().filter(|claim| *claim != "beta").collect();
+    before.kept(scope, &as_they_were, false).await?;
+    before.kept(scope, &["beta"], true).await?;
+    let beta = scope.rig.server.get(&scope.path(ADDRESS, "beta")).await?;
+    let owner = &beta["metadata"]["ownerReferences"][0];
+    ensure!(owner["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta2" && owner["name"] == "beta", "{beta}");
     others.kept(&other, &["global", "tenant"], false).await?;
     before.strangers_are_untouched(scope).await?;
     scope.counts(POOL, "p", [14, 7, 7, 0]).await?;
