@@ -110,9 +110,7 @@ pub async fn as_left(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     let as_they_were: Vec<&str> = bound.into_iter().filter(|claim| *claim != "beta").collect();
     before.kept(scope, &as_they_were, false).await?;
     before.kept(scope, &["beta"], true).await?;
-    let beta = scope.rig.server.get(&scope.path(ADDRESS, "beta")).await?;
-    let owner = &beta["metadata"]["ownerReferences"][0];
-    ensure!(owner["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta2" && owner["name"] == "beta", "{beta}");
+    is_renewed(scope, "beta").await?;
     others.kept(&other, &["global", "tenant"], false).await?;
     before.strangers_are_untouched(scope).await?;
     scope.counts(POOL, "p", [14, 7, 7, 0]).await?;
@@ -128,4 +126,12 @@ pub async fn as_left(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
         scope.counts(kind, pool, [total, total, 0, 0]).await?;
     }
     other.leave().await
+}
+
+/// The owner reference of an address names the version that is spoken.
+async fn is_renewed(scope: &Scope<'_>, claim: &str) -> Result<()> {
+    let address = scope.rig.server.get(&scope.path(ADDRESS, claim)).await?;
+    let owner = &address["metadata"]["ownerReferences"][0];
+    ensure!(owner["apiVersion"] == "ipam.cluster.x-k8s.io/v1beta2" && owner["name"] == claim, "{address}");
+    Ok(())
 }
