@@ -110,7 +110,7 @@ fn refusal(pool: &PoolRef, wait: Wait) -> Refusal {
 /// For whom the entry of an object is. An object that was never a claim's has its own uid as the key, which no entry bears.
 fn mark_of(address: &Address) -> Mark {
     let owner = address.owner.as_ref().or_else(|| address.attempt.as_ref().map(|mark| &mark.claim));
-    let name = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+    let name = address.claim_key();
     Mark { claim: owner.unwrap_or(&address.uid).clone(), name, address: address.address }
 }
 

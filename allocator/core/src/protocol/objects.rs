@@ -148,6 +148,12 @@ impl Address {
         }
     }
 
+    /// The claim that the object names.
+    #[must_use]
+    pub fn claim_key(&self) -> Key {
+        Key { namespace: self.key.namespace.clone(), name: self.claim.clone() }
+    }
+
     /// The object's own namespace and name, of its kind.
     #[must_use]
     pub fn own_key(&self) -> Key {

@@ -84,7 +84,7 @@ impl Entry {
 
     /// The claim that the object names.
     pub(super) fn claim(&self) -> Key {
-        Key { namespace: self.address.key.namespace.clone(), name: self.address.claim.clone() }
+        self.address.claim_key()
     }
 }
 

@@ -206,8 +206,7 @@ impl Machine {
     }
 
     fn address(&mut self, address: Arc<Address>) {
-        let (ip, claim) =
-            (address.address, Key { namespace: address.key.namespace.clone(), name: address.claim.clone() });
+        let (ip, claim) = (address.address, address.claim_key());
         let before = self.seen.addresses.set(address);
         if before.as_ref().and_then(|b| b.address) != ip {
             for ip in [before.and_then(|b| b.address), ip].into_iter().flatten() {
@@ -222,7 +221,7 @@ impl Machine {
         if let Some(ip) = address.address {
             self.wake(&Topic::Ip(ip));
         }
-        self.claim_moved(&Key { namespace: address.key.namespace.clone(), name: address.claim.clone() });
+        self.claim_moved(&address.claim_key());
     }
 
     /// A claim or its address has changed.

@@ -285,7 +285,7 @@ impl Machine {
         let asking = self.claims.by_request.get(&ip).into_iter().flatten().cloned();
         let mut claims: Vec<Key> = asking.collect();
         for address in self.seen.addresses.at(ip) {
-            let claim = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+            let claim = address.claim_key();
             if let Some(rest) = &address.rest {
                 let until = utc(rest.until).map_or_else(String::new, |until| format!(" until {until}"));
                 let message = format!(

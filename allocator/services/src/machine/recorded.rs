@@ -31,10 +31,10 @@ pub(super) enum ComesBack {
     /// It does not wait.
     No,
     /// For the claim that had the address to be released: not for ever.
-    WhenReleased,
+    WhenReleased(IpAddr),
     /// For a pool that has the address, or for its claim: as long as it takes. After a restore, pools and namespaces may come later
     /// than Services.
-    WhenGiven,
+    WhenGiven(IpAddr),
 }
 
 impl Reason {
@@ -51,8 +51,8 @@ impl ComesBack {
     fn after(trouble: Option<&Trouble>, ip: IpAddr) -> Self {
         match trouble {
             Some(trouble) if !trouble.reason.is_not_yet() => Self::No,
-            Some(trouble) if trouble.until.contains(&Topic::Ip(ip)) => Self::WhenReleased,
-            _ => Self::WhenGiven,
+            Some(trouble) if trouble.until.contains(&Topic::Ip(ip)) => Self::WhenReleased(ip),
+            _ => Self::WhenGiven(ip),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Machine {
     /// deleted.
     fn is_of_another(&self, ip: IpAddr, claim: &Key) -> bool {
         self.seen.addresses.at(ip).any(|address| {
-            let holder = Key { namespace: address.key.namespace.clone(), name: address.claim.clone() };
+            let holder = address.claim_key();
             let nobodys = |slot: &ClaimSlot| slot.members.is_empty() && self.of_whom(&holder, "").is_none();
             let goes = self.claims.get(&holder).is_some_and(|slot| slot.going() || nobodys(slot));
             holder != *claim && !goes
@@ -122,19 +122,18 @@ impl Machine {
     /// Notes what the Service waits for to get the address of a family in its record.
     pub(super) fn note_coming_back(&mut self, key: &Key, family: Family, comes: ComesBack) {
         let now = self.work.now();
-        let service = self.services.get(key).map(|slot| slot.service.clone()).filter(|_| comes != ComesBack::No);
-        if let Some(ip) = service.and_then(|service| self.recorded(&service, family)) {
+        if let ComesBack::WhenReleased(ip) | ComesBack::WhenGiven(ip) = comes {
             // Whoever gets it first, or gives it back.
             self.wait(key, Topic::Ip(ip));
         }
         let Some(slot) = self.services.get_mut(key) else { return };
         let by = &mut slot.comes_back_by[place(family)];
         match comes {
-            ComesBack::WhenReleased => {
+            ComesBack::WhenReleased(_) => {
                 let by = *by.get_or_insert(now + COMES_BACK_WITHIN);
                 self.work.mark_at(by, Who::Service(key.clone()));
             }
-            ComesBack::WhenGiven => *by = None,
+            ComesBack::WhenGiven(_) => *by = None,
             ComesBack::No if slot.held[place(family)].current.is_some() => *by = None,
             ComesBack::No => {}
         }
@@ -152,11 +151,8 @@ impl Machine {
     /// claimed its own.
     pub(super) fn awaited_of(&self, pool: &PoolRef, except: &Key) -> Option<(IpAddr, &Key)> {
         let pool = self.seen.pools.get(pool)?;
-        let awaits = |key: &&Key, ip: IpAddr| {
-            let service = self.services.get(*key).map(|slot| &slot.service);
-            *key != except
-                && service.is_some_and(|one| !shows(one, ip) && self.recorded(one, Family::of(ip)) == Some(ip))
-        };
+        let recorded = |key: &Key, ip| self.recorded(&self.services.get(key)?.service, Family::of(ip));
+        let awaits = |key: &&Key, ip| *key != except && self.only_awaits(key, ip) && recorded(key, ip) == Some(ip);
         let mut all = self.takeover.unclaimed.iter().filter(|(ip, _)| pool.lists(**ip));
         all.find_map(|(ip, keys)| Some((*ip, keys.iter().find(|key| awaits(key, *ip))?)))
     }

@@ -14,7 +14,7 @@ pub(super) fn events(change: &Change, index: &Index, is_cluster: impl Fn(&Key) -
     let claim = |key: &Key| claim(key, index, &is_cluster);
     let of_address = |uid: &Uid| {
         let address = index.protocol.address(uid)?;
-        claim(&Key { namespace: address.key.namespace.clone(), name: address.claim.clone() })
+        claim(&address.claim_key())
     };
     match change {
         Change::Tick => vec![Event::Tick],

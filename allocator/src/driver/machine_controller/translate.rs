@@ -16,7 +16,7 @@ pub(super) fn events(change: &Change, index: &Index) -> Vec<Event> {
     let claim = |key: &Key| claim(key, index);
     let of_address = |uid: &Uid| {
         let address = index.protocol.address(uid)?;
-        claim(&Key { namespace: address.key.namespace.clone(), name: address.claim.clone() })
+        claim(&address.claim_key())
     };
     match change {
         Change::Tick => vec![Event::Tick],

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::*;
+use crate::protocol::sim::Dice;
 
 /// The claims and the `IPAddress` objects of a backup, and what each claim had.
 struct Backup {
@@ -44,16 +45,6 @@ enum Piece {
     Address(Box<Address>),
 }
 
-/// A small generator of numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end
-    }
-}
-
 fn restore(pieces: Vec<Piece>, dice: &mut Dice) -> Bench {
     let mut bench = Bench::new(&pools());
     bench.start();
@@ -70,7 +61,7 @@ fn restore(pieces: Vec<Piece>, dice: &mut Dice) -> Bench {
                 bench.store.put_address(Address { uid, ..*address });
             }
         }
-        match dice.below(6) {
+        match dice.pick(6) {
             0 => {}
             1 => bench.rest(40),
             2 => bench.start(),
@@ -94,7 +85,7 @@ fn nothing_changes_hands_where_claims_come_first() {
     let Backup { claims, addresses, had } = backup(&["p", "rests"]);
     let claims = || claims.iter().cloned().map(|claim| Piece::Claim(Box::new(claim)));
     let addresses = || addresses.iter().cloned().map(|address| Piece::Address(Box::new(address)));
-    let mut dice = Dice(29);
+    let mut dice = Dice::new(29);
     has_all(&restore(claims().collect(), &mut dice), &had, "claims alone");
     has_all(&restore(claims().chain(addresses()).collect(), &mut dice), &had, "claims first");
 }
@@ -104,14 +95,14 @@ fn nothing_changes_hands_in_any_order() {
     let Backup { claims, addresses, had } = backup(&["p"]);
     let claims = || claims.iter().cloned().map(|claim| Piece::Claim(Box::new(claim)));
     let addresses = || addresses.iter().cloned().map(|address| Piece::Address(Box::new(address)));
-    let mut dice = Dice(29);
+    let mut dice = Dice::new(29);
     has_all(&restore(addresses().chain(claims()).collect(), &mut dice), &had, "addresses first");
     for seed in 0..100 {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut left: Vec<Piece> = claims().chain(addresses()).collect();
         let mut pieces = Vec::new();
         while !left.is_empty() {
-            pieces.push(left.swap_remove(dice.below(left.len())));
+            pieces.push(left.swap_remove(dice.pick(left.len())));
         }
         has_all(&restore(pieces, &mut dice), &had, &format!("seed {seed}"));
     }
