@@ -44,9 +44,15 @@ impl<W: Repeatable> Writes<W> {
         self.retry.waits(now).max(self.repeats.waits(now, write))
     }
 
+    /// Whether this version, which is the one shown last, has the effects of all writes so far.
+    #[must_use]
+    pub fn knows(&self, version: &Version) -> bool {
+        self.pending.is_none() && self.stale.as_ref() != Some(version)
+    }
+
     /// The object is as wanted, as far as the shown version tells.
     pub fn settled(&mut self, version: &Version) {
-        if self.pending.is_none() && self.stale.as_ref() != Some(version) {
+        if self.knows(version) {
             self.repeats.settled();
         }
     }

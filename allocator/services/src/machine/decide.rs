@@ -55,7 +55,7 @@ impl Machine {
     pub(super) fn look_at_service(&mut self, key: &Key) {
         let now = self.work.now();
         let Some(slot) = self.services.get_mut(key) else { return };
-        slot.writes.freshen(now);
+        slot.freshen(now);
         let service = slot.service.clone();
         self.wait_no_more(key);
         if !self.ours(&service) {

@@ -12,6 +12,7 @@
 mod action;
 mod answers;
 mod claims;
+mod contest;
 mod decide;
 mod event;
 mod flaws;

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mooring_allocator_core::block::Family;
 
@@ -11,13 +10,7 @@ use crate::request::{self, Origin, shows};
 use crate::{record, words};
 
 use super::decide::{Findings, Line};
-use super::flaws::{Flaw, planted};
 use super::{Machine, Notice, Report, Status, Write};
-
-/// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
-const CONTESTS: u32 = 3;
-/// Replacements further apart than this do not count together: people may write a status by hand.
-const CONTESTED_WITHIN: Duration = Duration::from_mins(5);
 
 impl Machine {
     pub(super) fn publish(&mut self, service: &Arc<Service>, findings: &Findings) {
@@ -87,17 +80,15 @@ impl Machine {
             && status.ingress.as_ref().is_some_and(|ingress| *ingress != service.ingress);
         let now = self.work.now();
         let Some(slot) = self.services.get_mut(&service.key) else { return };
-        let again = contested && slot.contest.replaced >= CONTESTS && now < slot.contest.at + CONTESTED_WITHIN;
-        if again && !planted(Flaw::FightsOn) {
-            slot.contest.lost = true;
+        // While a write is under way, the status that is known may be the one that this write replaces.
+        if contested && slot.contest.is_lost(now) && slot.writes.knows(&service.version) {
+            slot.contest.leave(now);
             self.enqueue_service(&service.key);
             return self.report(Report::Contested { service: service.key.clone(), addresses: others.join(",") });
         }
         let wrote = self.service_write_done(service, |target| Write::Status(target, Box::new(status)));
         if let Some(slot) = self.services.get_mut(&service.key).filter(|_| wrote && contested) {
-            let goes_on = now < slot.contest.at + CONTESTED_WITHIN;
-            slot.contest.replaced = if goes_on { slot.contest.replaced + 1 } else { 1 };
-            slot.contest.at = now;
+            slot.contest.replace(now);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::objects::Service;
 use crate::request::{Origin, Wish, shows};
 use crate::{record, words};
 
-use super::slots::{Contest, Topic, waits};
+use super::slots::{Topic, waits};
 use super::{Machine, Notice, Report, Status, Target, Who, Write};
 
 /// After this many refused writes to a Service, its old address is released anyway: otherwise the Service could keep it
@@ -35,7 +35,7 @@ impl Machine {
     /// Releases the retired claims.
     pub(super) fn retire_old(&mut self, service: &Service) {
         let Some(slot) = self.services.get(&service.key) else { return };
-        if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
+        if !slot.writes.knows(&service.version) {
             // The Service's content after our own write is not known yet.
             return;
         }
@@ -101,9 +101,11 @@ impl Machine {
         let Some(slot) = self.services.get_mut(key) else { return };
         slot.verdict = None;
         slot.reported = None;
-        if service.notes.record.is_none() && slot.held.iter().all(|held| held.all().next().is_none()) {
-            // From now on the status tells whether another controller serves the Service.
-            slot.contest = Contest::default();
+        if service.notes.record.is_none()
+            && slot.held.iter().all(|held| held.all().next().is_none())
+            && let Some(at) = slot.contest.withdrawn(service)
+        {
+            self.work.mark_at(at, Who::Service(key.clone()));
         }
         let notes = &service.notes;
         // What another allocator wrote stays.
@@ -173,7 +175,7 @@ impl Machine {
     pub(super) fn service_write_done(&mut self, service: &Arc<Service>, write: impl FnOnce(Target) -> Write) -> bool {
         let now = self.work.now();
         let Some(slot) = self.services.get(&service.key) else { return false };
-        if slot.writes.pending.is_some() || slot.writes.stale.as_ref() == Some(&service.version) {
+        if !slot.writes.knows(&service.version) {
             return false;
         }
         let Service { key, uid, version, .. } = &**service;

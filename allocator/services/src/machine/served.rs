@@ -27,7 +27,7 @@ impl Machine {
             return false;
         }
         let slot = self.services.get(&service.key);
-        if slot.is_some_and(|slot| slot.contest.lost) {
+        if slot.is_some_and(|slot| slot.contest.is_left()) {
             return false;
         }
         let holds = slot.is_some_and(|slot| slot.held.iter().any(|held| held.all().next().is_some()));

@@ -15,6 +15,7 @@ use crate::ports::Port;
 use crate::reason::Condition;
 
 use super::Write;
+use super::contest::Contest;
 use super::flaws::{Flaw, planted};
 
 /// Writes about one object.
@@ -78,17 +79,6 @@ pub(super) struct Slot {
     pub(super) moves: [Option<(Key, Duration)>; 2],
 }
 
-/// Another controller writes the Service's status too.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Contest {
-    /// How often an address of another controller was replaced, one time after another.
-    pub(super) replaced: u32,
-    /// When the last was replaced.
-    pub(super) at: Duration,
-    /// The Service is left to the other controller.
-    pub(super) lost: bool,
-}
-
 impl Slot {
     pub(super) fn new(service: Service) -> Self {
         Self {
@@ -103,6 +93,12 @@ impl Slot {
             comes_back_by: [None; 2],
             moves: [None, None],
         }
+    }
+
+    /// Ends waits that were for a time only.
+    pub(super) fn freshen(&mut self, now: Duration) {
+        self.writes.freshen(now);
+        self.contest.expire(&self.service, now);
     }
 }
 

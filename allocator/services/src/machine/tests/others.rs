@@ -179,6 +179,56 @@ pub(super) fn two_controllers_do_not_fight_for_ever() {
 }
 
 #[test]
+fn a_service_stays_left_to_a_controller_that_writes_late() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let web = world.apply(service("a", "web"));
+    let theirs = vec![Ingress { ip: ip("192.168.0.1"), vip: true }];
+    world.run();
+    let mut replaced = 0;
+    for _ in 0..20 {
+        if world.services[&web].ingress != theirs {
+            replaced += 1;
+            world.edit(&web, |service| service.ingress.clone_from(&theirs));
+        }
+        while world.todo.is_empty() && world.go_on() {}
+        // The Service is shown once more while a write is under way.
+        let shown = Box::new(world.services[&web].clone());
+        world.push(Event::Service(shown));
+        world.go_on();
+        world.later(2);
+        assert_eq!(world.services[&web].ingress != theirs, replaced < 4);
+        assert_eq!(world.claims.len(), usize::from(replaced < 4));
+    }
+    assert_eq!(replaced, 4);
+    let left = &world.services[&web];
+    assert_eq!((&left.ingress, left.notes.record.as_deref(), world.claims.len()), (&theirs, None, 0));
+    let gave_in = world.reports.iter().filter(|report| matches!(report, Report::Contested { .. }));
+    assert_eq!(gave_in.count(), 1);
+}
+
+#[test]
+fn a_service_that_was_left_is_served_again_once_nobody_has_shown_an_address_for_long() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let web = world.apply(service("a", "web"));
+    world.run();
+    let left = |world: &World| world.reports.iter().any(|report| matches!(report, Report::Contested { .. }));
+    while !left(&world) {
+        world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
+        while !left(&world) && world.go_on() {}
+    }
+    // The other controller takes its address away before Mooring has withdrawn.
+    world.edit(&web, |service| service.ingress.clear());
+    world.later(60);
+    assert_eq!((&*world.shows(&web), world.claims.len()), ("", 0));
+    world.later(300);
+    assert!(!world.shows(&web).is_empty());
+}
+
+#[test]
 fn a_service_that_moves_often_contests_nothing() {
     let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
     let web = world.apply(service("a", "web"));
