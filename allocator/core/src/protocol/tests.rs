@@ -1084,6 +1084,28 @@ fn creations_that_the_api_server_does_not_manage_are_tried_less_and_less_often_a
 }
 
 #[test]
+fn claims_that_the_api_server_does_not_manage_to_write_say_so() {
+    // The webhook of claims is away; it does not watch their status.
+    let failures: [fn(&Write) -> Option<Failure>; 3] = [
+        |w| matches!(w, Write::AddFinalizer(..)).then_some(Failure::Unknown),
+        |w| matches!(w, Write::Bind(..)).then_some(Failure::Unknown),
+        |w| (!matches!(w, Write::Condition(..))).then_some(Failure::Unknown),
+    ];
+    for refuse in failures {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.99")))]);
+        bench.start();
+        bench.refuse = refuse;
+        bench.store.put_claim(claim("c", "p"));
+        bench.rest(60);
+        let (reason, message) = bench.condition("c");
+        assert!(reason == Reason::AllocationFailed && message.contains("a webhook may be away"), "{message}");
+        bench.refuse = |_| None;
+        bench.rest(60);
+        assert_eq!(bench.condition("c").0, Reason::AddressAllocated);
+    }
+}
+
+#[test]
 fn owners_are_looked_for_a_few_at_a_time() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.200")))]);
     for number in 0..100 {

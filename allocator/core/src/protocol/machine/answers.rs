@@ -13,7 +13,7 @@ use super::claims::Unseen;
 use super::{Machine, SHOWN_WITHIN, Who};
 use crate::work::{Failure, Target};
 
-/// After this many creations without a useful answer, the claim's condition says so.
+/// After this many writes without a useful answer, the claim's condition says so.
 const UNANSWERED: u32 = 4;
 /// After this many refusals by the server, the address is released without a rest period.
 const REFUSALS: u32 = 3;
@@ -145,7 +145,7 @@ impl<P: Provider> Machine<P> {
                 }
                 self.already_shown(slot);
                 if lasts && failure == Failure::Unknown {
-                    self.refused(slot, "no answer, or an error of its own, for the IPAddress; it is tried again");
+                    self.unanswered(slot, "IPAddress");
                 }
             }
             Err(Failure::Refused(why)) if creating => {
@@ -163,10 +163,13 @@ impl<P: Provider> Machine<P> {
                 if spoiled || creating || matches!(write, Write::Adopt(..)) {
                     progress.retry.not_before = now + wait;
                 }
-                if let Failure::Refused(why) = failure
-                    && !matches!(write, Write::Condition(..))
-                {
-                    self.refused(slot, &why);
+                let lasts = progress.retry.failures >= UNANSWERED;
+                match failure {
+                    // A condition that is refused is not told by another condition.
+                    _ if matches!(write, Write::Condition(..)) => {}
+                    Failure::Refused(why) => self.refused(slot, &why),
+                    Failure::Unknown if lasts => self.unanswered(slot, "IPAddressClaim"),
+                    Failure::Unknown | Failure::Conflict | Failure::NotFound | Failure::Exists => {}
                 }
             }
         }
@@ -192,6 +195,14 @@ impl<P: Provider> Machine<P> {
         if let Some(block) = block {
             self.report(Report::Allocated { claim: key, block });
         }
+    }
+
+    /// The server does not manage the writes of an object of this kind: report that on the claim, whose status may be written all the
+    /// same.
+    fn unanswered(&mut self, slot: u32, kind: &str) {
+        let why =
+            format!("no answer, or an error of its own, for the {kind}: a webhook may be away; it is tried again");
+        self.refused(slot, &why);
     }
 
     /// The server refuses a write: report the refusal on the claim, and try again.
