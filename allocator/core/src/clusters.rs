@@ -44,6 +44,8 @@ pub enum Pause {
 #[derive(Debug, Default)]
 pub struct Clusters {
     kind: Kind,
+    /// A list has failed.
+    failed: bool,
     /// Whether each Cluster that was seen is paused.
     paused: HashMap<Key, Pause>,
     /// The same, of the pages of an unfinished list. The list counts once it is complete.
@@ -54,10 +56,22 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Whether claims can be judged.
+    /// Whether claims that name a Cluster can be judged.
     #[must_use]
     pub fn are_known(&self) -> bool {
         self.kind != Kind::Unknown
+    }
+
+    /// A list has failed: claims that name no Cluster wait no longer.
+    pub const fn list_failed(&mut self) {
+        self.failed = true;
+    }
+
+    /// Whether claims need not wait for Clusters any more: either Clusters are known, or they cannot be listed now. Claims that name a
+    /// Cluster are left alone until Clusters are known.
+    #[must_use]
+    pub fn let_claims_begin(&self) -> bool {
+        self.are_known() || self.failed
     }
 
     /// A list begins: its first page is read next.
@@ -152,6 +166,8 @@ impl Clusters {
             _ if self.kind == Kind::Absent => Hold::None,
             Some(Pause::BeforeEndpoint | Pause::WithEndpoint) => Hold::Paused,
             Some(Pause::None) => Hold::None,
+            // The Cluster may exist, and be paused.
+            None if !self.are_known() => Hold::Paused,
             None if self.waiting.contains_key(&claim.uid) && !claim.deleting => Hold::Paused,
             None => Hold::NoCluster(Box::from(&*cluster.name)),
         }
@@ -166,7 +182,7 @@ impl Clusters {
             _ if self.kind == Kind::Absent => Hold::None,
             Some(Pause::WithEndpoint) => Hold::Paused,
             Some(Pause::None | Pause::BeforeEndpoint) => Hold::None,
-            None if self.waiting.contains_key(&claim.uid) => Hold::Paused,
+            None if !self.are_known() || self.waiting.contains_key(&claim.uid) => Hold::Paused,
             None => Hold::NoCluster(Box::from(&*cluster.name)),
         }
     }
@@ -218,6 +234,23 @@ mod tests {
             condition: None,
             retained: RetainedMeta { cluster: cluster.map(Arc::from), ..RetainedMeta::default() },
         }
+    }
+
+    #[test]
+    fn a_claim_waits_for_its_cluster_while_clusters_cannot_be_listed() {
+        let mut clusters = Clusters::default();
+        assert!(!clusters.let_claims_begin());
+        clusters.list_failed();
+        assert!(clusters.let_claims_begin());
+        let (of_one, of_none) = (claim(Some("k")), claim(None));
+        for claim in [&of_one, &of_none] {
+            clusters.claim_shown_first(NOW, claim);
+        }
+        clusters.end_of_grace(NOW + GRACE);
+        assert_eq!((clusters.hold(&of_one), clusters.hold(&of_none)), (Hold::Paused, Hold::None));
+        clusters.list_begins();
+        clusters.list_ends();
+        assert_eq!(clusters.hold(&of_one), Hold::NoCluster("k".into()));
     }
 
     #[test]

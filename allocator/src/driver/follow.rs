@@ -34,14 +34,14 @@ impl Followers {
 }
 
 impl Driver {
-    /// Follows the kinds whose turn has come: claims once Clusters are known, addresses once the first claims are
-    /// known.
+    /// Follows the kinds whose turn has come: claims once Clusters are known, or cannot be listed; addresses once the first claims
+    /// are known.
     pub(super) fn follow_more(&mut self) {
         let mut wanted: Vec<Resource> = vec![Resource::Clusters];
         let metal3 = METAL3.into_iter().filter(|_| self.index.names.serves(PoolKind::Metal3IPPool));
         let pools = self.index.pool_kinds.iter().copied().filter(|kind| *kind != PoolKind::Metal3IPPool);
         wanted.extend(pools.map(Resource::Pools));
-        if self.index.clusters.are_known() {
+        if self.index.clusters.let_claims_begin() {
             wanted.extend(metal3);
             wanted.push(Resource::Claims);
         }

@@ -309,6 +309,12 @@ impl Driver {
             What::Lost(error @ ApiError::Status { code: 401 | 403, .. }) if waits_alone(resource) => {
                 self.may_not_list(resource, &error, now);
             }
+            What::Lost(error) if resource == Resource::Clusters && !self.index.clusters.are_known() => {
+                tracing::warn!(%error, "Clusters cannot be listed; claims that name a Cluster wait, the others go on");
+                self.out.ops.readiness.set(resource.name(), Some(error.to_string()));
+                self.index.clusters.list_failed();
+                self.follow_more();
+            }
             What::Lost(error) => {
                 tracing::warn!(resource = resource.plural(), %error, "list or watch failed; retrying");
             }

@@ -1,5 +1,5 @@
 //! An API server for tests, without TLS, on loopback: it serves lists of given objects and watches that show what the test
-//! says, notes what is asked, refuses every write, and may let the lists of one kind hang.
+//! says, notes what is asked, refuses every write, and may let the lists of one kind hang or fail.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -41,6 +41,8 @@ pub(super) struct ApiServer {
     asked: watch::Sender<Vec<Asked>>,
     /// The kind whose lists get no answer.
     hangs: watch::Sender<Option<String>>,
+    /// The kind whose lists fail.
+    fails: watch::Sender<Option<String>>,
     /// The lines that the watches show, each with its kind.
     says: watch::Sender<Vec<(String, Bytes)>>,
     _tasks: JoinSet<()>,
@@ -50,6 +52,7 @@ struct Shared {
     objects: Vec<Value>,
     asked: watch::Sender<Vec<Asked>>,
     hangs: watch::Sender<Option<String>>,
+    fails: watch::Sender<Option<String>>,
     says: watch::Sender<Vec<(String, Bytes)>>,
 }
 
@@ -65,9 +68,11 @@ impl ApiServer {
     pub(super) async fn start(objects: Vec<Value>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, hangs) = (watch::channel(Vec::new()).0, watch::channel(None).0);
+        let (asked, hangs, fails) = (watch::channel(Vec::new()).0, watch::channel(None).0, watch::channel(None).0);
         let says = watch::channel(Vec::new()).0;
-        let shared = Arc::new(Shared { objects, asked: asked.clone(), hangs: hangs.clone(), says: says.clone() });
+        let shared =
+            Shared { objects, asked: asked.clone(), hangs: hangs.clone(), fails: fails.clone(), says: says.clone() };
+        let shared = Arc::new(shared);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let connections = Arc::new(Mutex::new(JoinSet::new()));
@@ -83,12 +88,17 @@ impl ApiServer {
                 });
             }
         });
-        Self { url, asked, hangs, says, _tasks: tasks }
+        Self { url, asked, hangs, fails, says, _tasks: tasks }
     }
 
     /// From now on the lists of this kind hang; None: they are answered.
     pub(super) fn hang(&self, kind: Option<&str>) {
         self.hangs.send_replace(kind.map(str::to_owned));
+    }
+
+    /// From now on the lists of this kind fail, as they do while a conversion webhook is away; None: they are answered.
+    pub(super) fn fail(&self, kind: Option<&str>) {
+        self.fails.send_replace(kind.map(str::to_owned));
     }
 
     /// The watches of this kind show a change. Those that are opened later do not.
@@ -150,6 +160,9 @@ impl Shared {
         let mut hangs = self.hangs.subscribe();
         // The sender lives as long as this.
         let _ = hangs.wait_for(|one| one.as_ref() != Some(&kind)).await;
+        if self.fails.borrow().as_ref() == Some(&kind) {
+            return whole(500, &json!({"kind": "Status", "message": "conversion webhook failed"}));
+        }
         whole(200, &list)
     }
 }

@@ -170,6 +170,36 @@ async fn nothing_is_written_before_every_kind_was_listed_once() {
     }
 }
 
+#[tokio::test]
+async fn clusters_that_cannot_be_listed_hold_up_only_the_claims_that_name_one() {
+    let mut objects = objects();
+    let mut of_cluster = objects[1].clone();
+    of_cluster["metadata"]["name"] = json!("k");
+    of_cluster["metadata"]["uid"] = json!("u-k");
+    of_cluster["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "big"});
+    objects.push(of_cluster);
+    objects.push(json!({"plural": "clusters", "metadata":
+        {"namespace": "n", "name": "big", "uid": "u-big", "resourceVersion": "5"}, "spec": {}}));
+    let rig = Rig::set(objects).await;
+    rig.server.fail(Some("clusters"));
+    rig.leads.send_replace(Some(Duration::MAX));
+    let story = async {
+        rig.server.until(|all| all.iter().any(|one| is_write(one, "/ipaddressclaims/c"))).await;
+        rig.server.until(|all| all.iter().any(|one| matches!(one, Asked::Write(text) if for_services(text)))).await;
+        // Its grace is long over by the second list.
+        rig.asked_for("clusters", 4).await;
+        let wrote = rig.writes(|write| write.contains("/ipaddressclaims/k"));
+        assert!(wrote.is_empty(), "its Cluster may be paused, and it writes {wrote:?}");
+        rig.server.fail(None);
+        rig.server.until(|all| all.iter().any(|one| is_write(one, "/ipaddressclaims/k"))).await;
+    };
+    rig.run(story).await;
+}
+
+fn is_write(asked: &Asked, of: &str) -> bool {
+    matches!(asked, Asked::Write(text) if text.contains(of))
+}
+
 /// A pool for all, a pool for the namespaces of a team, which waits for no addresses, and a namespace of the team.
 fn with_a_selector(selector: bool) -> Vec<Value> {
     let allowed =
