@@ -1,11 +1,17 @@
 //! phpIPAM's subnets and addresses, read from its JSON. Numbers come as numbers or as texts.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use mooring_allocator_core::block::Block;
 use mooring_allocator_core::names::Uid;
 use mooring_allocator_core::remote::Entry;
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+
+use super::reply::Data;
 
 /// What our descriptions begin with. phpIPAM keeps 64 characters of a description.
 const MARK: &str = "mooring:";
@@ -42,6 +48,7 @@ impl Subnet {
     /// Reads a subnet.
     pub(super) fn read(id: i64, data: &Value) -> Option<Self> {
         let prefix: u8 = text(&data["mask"])?.parse().ok()?;
+        let address = |value: &Value| address(&text(value)?);
         let network = address(&data["subnet"])?;
         Block::prefix(network, prefix)?;
         let gateway = &data["gateway"];
@@ -78,8 +85,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
 }
 
 /// An address: dotted, or (in some of phpIPAM's lists) as a decimal number.
-fn address(value: &Value) -> Option<IpAddr> {
-    let text = text(value)?;
+fn address(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
@@ -98,25 +104,108 @@ pub(super) fn is_still(data: &Value, entry: &Entry, pool: &Uid) -> bool {
     let claim = claim_of(&read("description"));
     let named = entry.claim.is_some() || read("hostname").eq_ignore_ascii_case(&entry.host);
     let ours = !entry.ours || read("owner") == owner(pool);
-    read("id") == *entry.id && address(&data["ip"]) == Some(entry.address) && claim == entry.claim && named && ours
+    read("id") == *entry.id && address(&read("ip")) == Some(entry.address) && claim == entry.claim && named && ours
+}
+
+/// An address of a list, as far as it is used.
+#[derive(Deserialize)]
+struct Row<'a> {
+    #[serde(borrow, default)]
+    id: Word<'a>,
+    #[serde(borrow, default, rename = "subnetId")]
+    subnet: Word<'a>,
+    #[serde(borrow, default)]
+    ip: Word<'a>,
+    #[serde(borrow, default)]
+    hostname: Word<'a>,
+    #[serde(borrow, default)]
+    description: Word<'a>,
+    #[serde(borrow, default)]
+    owner: Word<'a>,
+}
+
+/// A number or a text, as text; None: something else.
+#[derive(Default)]
+struct Word<'a>(Option<Cow<'a, str>>);
+
+impl Word<'_> {
+    fn text(&self) -> &str {
+        self.0.as_deref().unwrap_or_default().trim()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyWord)
+    }
+}
+
+struct AnyWord;
+
+impl<'de> Visitor<'de> for AnyWord {
+    type Value = Word<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Word(Some(text.into())))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Word(Some(text.to_owned().into())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Word(Some(number.to_string().into())))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Word(Some(number.to_string().into())))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Word(Some(number.to_string().into())))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Word(None))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Word(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+        while all.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Word(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
+        while all.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Word(None))
+    }
 }
 
 /// The entries of a list, of this subnet; None: it is no list of entries.
-pub(super) fn entries(data: &Value, subnet: &Subnet, pool: &Uid) -> Option<Vec<Entry>> {
-    let (mut all, owner) = (Vec::new(), owner(pool));
-    for item in data.as_array()? {
-        if text(&item["subnetId"]).is_some_and(|id| id != subnet.id.to_string()) {
+pub(super) fn entries(data: &Data, subnet: &Subnet, pool: &Uid) -> Option<Vec<Entry>> {
+    let rows: Vec<Row<'_>> = data.read()?;
+    let (id, owner) = (subnet.id.to_string(), owner(pool));
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        if row.subnet.0.is_some() && row.subnet.text() != id {
             continue;
         }
-        let claim = claim_of(&text(&item["description"]).unwrap_or_default());
+        let claim = claim_of(row.description.text());
         all.push(Entry {
-            id: text(&item["id"]).filter(|id| !id.is_empty())?.into(),
-            address: address(&item["ip"])?,
+            id: Some(row.id.text()).filter(|id| !id.is_empty())?.into(),
+            address: address(row.ip.text())?,
             prefix: subnet.prefix,
             gateway: subnet.gateway,
-            ours: claim.is_some() && text(&item["owner"]).as_deref() == Some(&owner),
+            ours: claim.is_some() && row.owner.text() == owner,
             claim,
-            host: text(&item["hostname"]).unwrap_or_default().into(),
+            host: row.hostname.text().into(),
         });
     }
     Some(all)
@@ -127,6 +216,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn data(json: &Value) -> Data {
+        Data(json.to_string().into())
+    }
 
     #[test]
     fn an_entry_is_still_the_one_that_was_found_only_with_its_number_address_and_mark() {
@@ -140,7 +233,7 @@ mod tests {
             row[key] = value.into();
             row
         };
-        let found = |row: &Value| entries(&json!([row]), &subnet, &pool).unwrap().remove(0);
+        let found = |row: &Value| entries(&data(&json!([row])), &subnet, &pool).unwrap().remove(0);
         let entry = found(&row);
         // People change names and notes.
         for same in [row.clone(), json!([row]), with("ip", "3221225985"), with("id", "11"), with("hostname", "x")] {
@@ -168,16 +261,16 @@ mod tests {
         assert_eq!((subnet.prefix, subnet.gateway, subnet.size()), (29, "192.0.2.6".parse().ok(), Some(6)));
         let pool = Uid::from("0f0e0d0c-0b0a-0908-0706-050403020100");
         let claim = Uid::from("11112222-3333-4444-5555-666677778888");
-        let data = json!([
+        let list = json!([
             {"id": 11, "subnetId": "7", "ip": "192.0.2.1", "hostname": "c.ns", "description": description(&claim), "owner": owner(&pool)},
-            {"id": "12", "subnetId": 7, "ip": "3221225986", "hostname": null, "description": null},
+            {"id": "12", "subnetId": 7, "ip": "3221225986", "hostname": null, "description": null, "custom": {"a": [1]}, "owner": [{}]},
             {"id": "13", "subnetId": 8, "ip": "192.0.2.1"},
         ]);
-        let all = entries(&data, &subnet, &pool).unwrap();
+        let all = entries(&data(&list), &subnet, &pool).unwrap();
         assert_eq!(all.iter().map(|one| one.address.to_string()).collect::<Vec<_>>(), ["192.0.2.1", "192.0.2.2"]);
         assert_eq!((all[0].claim.clone(), all[0].ours, all[1].claim.clone()), (Some(claim), true, None));
         assert!(description(&pool).len() <= 64 && owner(&pool).len() <= 32);
-        assert_eq!(entries(&json!({"id": 1}), &subnet, &pool), None);
+        assert_eq!(entries(&data(&json!({"id": 1})), &subnet, &pool), None);
         for wrong in [json!({"subnet": "192.0.2.0", "mask": "40"}), json!({"mask": 24}), json!(null)] {
             assert_eq!(Subnet::read(1, &wrong), None, "{wrong}");
         }

@@ -95,7 +95,7 @@ impl Api<'_> {
                 problem.failure()
             }
         })?;
-        let subnet = Subnet::read(id, &data.data).ok_or_else(|| {
+        let subnet = Subnet::read(id, &data.data.value()).ok_or_else(|| {
             Failure::Refused(format!("phpIPAM's subnet {id} has no address or mask that can be read"))
         })?;
         self.of.remember(subnet);
@@ -207,7 +207,7 @@ impl Api<'_> {
     async fn is_there(&self, entry: &Entry) -> Result<bool, Failure> {
         let Entry { id, address, .. } = entry;
         match self.get(&format!("addresses/{id}/")).await? {
-            Ok(reply) if is_still(&reply.data, entry, &self.of.pool) => Ok(true),
+            Ok(reply) if is_still(&reply.data.value(), entry, &self.of.pool) => Ok(true),
             Ok(_) => Err(Failure::Unfit(format!("the entry {id} of {address} is somebody else's by now: it stays"))),
             Err(problem) if problem.code == 404 => Ok(false),
             Err(problem) => Err(problem.failure()),
@@ -250,7 +250,7 @@ impl Api<'_> {
 
 /// The entry that `first_free` has made.
 fn made(reply: reply::Content, mark: &Mark, subnet: &Subnet) -> Result<Entry, Failure> {
-    let address = reply.data.as_str().and_then(|text| text.parse().ok());
+    let address = reply.data.value().as_str().and_then(|text| text.parse().ok());
     match (reply.id, address) {
         (Some(id), Some(address)) if subnet.has(address) => Ok(entry(id, address, mark, subnet)),
         _ => Err(Failure::Lost("phpIPAM's answer to first_free has no address of the subnet".into())),

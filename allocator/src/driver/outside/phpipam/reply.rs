@@ -1,10 +1,12 @@
 //! phpIPAM's answers. The HTTP status alone says little: an error inside comes as 200 with `success: false`, and a crash of its
 //! PHP as 500 without a body.
 
+use bytes::Bytes;
 use mooring_allocator_core::remote::Failure;
 use mooring_common::text::cut;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::entries::text;
 
@@ -19,7 +21,23 @@ pub(super) type Reply = Result<Content, Problem>;
 pub(super) struct Content {
     /// The number of a new entry.
     pub(super) id: Option<Box<str>>,
-    pub(super) data: Value,
+    pub(super) data: Data,
+}
+
+/// JSON that has not been read yet: a list of all addresses of a /16 has some 30 MB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Data(pub(super) Bytes);
+
+impl Data {
+    /// The data as a whole. For answers that are small.
+    pub(super) fn value(&self) -> Value {
+        self.read().unwrap_or_default()
+    }
+
+    /// As much of the data as this type has; None: the data is something else.
+    pub(super) fn read<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
+        serde_json::from_slice(&self.0).ok()
+    }
 }
 
 /// An answer that says what is wrong.
@@ -34,7 +52,7 @@ pub(super) struct Problem {
 }
 
 #[derive(Deserialize)]
-struct Envelope {
+struct Envelope<'a> {
     code: Option<u16>,
     #[serde(default)]
     success: Value,
@@ -42,13 +60,13 @@ struct Envelope {
     message: Option<Value>,
     #[serde(default)]
     id: Value,
-    #[serde(default)]
-    data: Value,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
 }
 
 /// Reads an answer.
-pub(super) fn read(status: u16, body: &[u8]) -> Reply {
-    let Ok(envelope) = serde_json::from_slice::<Envelope>(body) else {
+pub(super) fn read(status: u16, body: &Bytes) -> Reply {
+    let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(body) else {
         let message = if body.trim_ascii().is_empty() {
             format!("HTTP {status} without a body")
         } else {
@@ -59,7 +77,8 @@ pub(super) fn read(status: u16, body: &[u8]) -> Reply {
     let code = envelope.code.unwrap_or(status);
     let success = envelope.success == true || envelope.success == 1;
     if success && (200..300).contains(&status) && (200..300).contains(&code) {
-        return Ok(Content { id: text(&envelope.id).map(Into::into), data: envelope.data });
+        let data = envelope.data.map_or_else(Bytes::new, |data| body.slice_ref(data.get().as_bytes()));
+        return Ok(Content { id: text(&envelope.id).map(Into::into), data: Data(data) });
     }
     let said = envelope.message.as_ref().and_then(text).unwrap_or_else(|| format!("HTTP {status}"));
     let line: String = said.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -110,16 +129,20 @@ impl Problem {
 mod tests {
     use super::*;
 
+    fn answer(status: u16, body: &str) -> Reply {
+        read(status, &Bytes::copy_from_slice(body.as_bytes()))
+    }
+
     #[test]
     fn the_envelope_counts_more_than_the_status() {
         let made =
-            read(201, br#"{"code":201,"success":true,"message":"Address created","id":"11","data":"192.0.2.1"}"#);
-        assert_eq!(made, Ok(Content { id: Some("11".into()), data: "192.0.2.1".into() }));
+            answer(201, r#"{"code":201,"success":true,"message":"Address created","id":"11","data":"192.0.2.1"}"#);
+        assert_eq!(made, Ok(Content { id: Some("11".into()), data: Data(r#""192.0.2.1""#.into()) }));
         let lock =
-            read(200, br#"{"code":500,"success":false,"message":"Cannot obtain lock for /tmp/x after 2 seconds"}"#);
+            answer(200, r#"{"code":500,"success":false,"message":"Cannot obtain lock for /tmp/x after 2 seconds"}"#);
         assert!(matches!(lock.unwrap_err().failure(), Failure::Refused(_)));
         for (status, body) in [(500, ""), (502, "<html>"), (200, "half of a"), (200, r#"{"success":false}"#)] {
-            let problem = read(status, body.as_bytes()).unwrap_err();
+            let problem = answer(status, body).unwrap_err();
             assert!(matches!(problem.failure(), Failure::Lost(_)), "{problem:?}");
         }
     }
@@ -128,7 +151,7 @@ mod tests {
     fn problems_are_told_apart() {
         let said = |status, message: &str| {
             let body = serde_json::json!({"code": status, "success": false, "message": message}).to_string();
-            read(status, body.as_bytes()).unwrap_err()
+            answer(status, &body).unwrap_err()
         };
         assert!(said(401, "Unauthorized").wants_login() && said(403, "Token expired").wants_login());
         assert!(!said(401, "invalid permissions").wants_login());

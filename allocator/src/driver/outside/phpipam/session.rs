@@ -200,7 +200,7 @@ impl PhpIpam {
         let basic = basic.ok().and_then(|text| text.as_str().map(|text| format!("Basic {text}"))).unwrap_or_default();
         let request = self.builder(&Method::POST, "user/").header(header::AUTHORIZATION, basic);
         let token = match exchange(session, request.body(Bytes::new())).await? {
-            Ok(reply) => reply.data["token"].as_str().map(str::to_owned),
+            Ok(reply) => reply.data.value()["token"].as_str().map(str::to_owned),
             Err(problem) => {
                 let failure = problem.failure();
                 if let Failure::Refused(_) = failure {
