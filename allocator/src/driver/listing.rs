@@ -1,4 +1,4 @@
-//! Lists and watches of kinds that are read as JSON: their pages are kept until the last one has come.
+//! Lists and watches of kinds that are read as JSON: of each page that is kept which the controller needs, until the last one has come.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -12,12 +12,19 @@ use super::index::Index;
 use crate::api::{ApiError, Fed, Resource, Turned, What};
 use crate::decode::frame::{Line, Page, line};
 
-/// Objects of unfinished lists.
-#[derive(Debug, Default)]
-pub struct Listing(HashMap<Resource, Vec<Value>>);
+/// What is kept of the objects of unfinished lists.
+#[derive(Debug)]
+pub struct Listing<T>(HashMap<Resource, Vec<T>>);
 
-impl Listing {
-    /// A page of a list, of which those objects count that are `ours`. Returns all objects with the last page.
+impl<T> Default for Listing<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T> Listing<T> {
+    /// A page of a list. `keep`: what is kept of an object; None: the object is not ours, or cannot be read. Returns all with the last
+    /// page.
     ///
     /// # Errors
     /// It cannot be read.
@@ -26,14 +33,14 @@ impl Listing {
         resource: Resource,
         bytes: &[u8],
         (first, last): (bool, bool),
-        ours: impl Fn(&Value) -> bool,
-    ) -> Result<Option<Vec<Value>>, serde_json::Error> {
+        keep: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, serde_json::Error> {
         let page: Page<'_, Value> = Page::read(bytes)?;
         let listing = self.0.entry(resource).or_default();
         if first {
             listing.clear();
         }
-        listing.extend(page.items.into_iter().flatten().filter(|one| ours(one)));
+        listing.extend(page.items.iter().flatten().filter_map(keep));
         Ok(if last { self.0.remove(&resource) } else { None })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::scope::Scope;
 use mooring_allocator_endpoints::machine::Event;
-use mooring_allocator_endpoints::objects::{Cluster, Reference};
+use mooring_allocator_endpoints::objects::Reference;
 use mooring_api::labels;
 use mooring_api::versions::{ClusterVersion, Version as _};
 use serde_json::Value;
@@ -18,8 +18,8 @@ use crate::decode::frame::Line;
 /// The state that lists and watches have shown.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// Objects of unfinished lists.
-    listing: Listing,
+    /// The objects of unfinished lists.
+    listing: Listing<Event>,
     /// The version in which each kind is served.
     served: HashMap<Resource, &'static str>,
     /// Which of [`HELM_RELEASES`] is served, as far as reads have shown.
@@ -70,36 +70,17 @@ impl Intake {
             return Ok(Vec::new());
         }
         self.served.insert(resource, version);
-        let all = self.listing.page(resource, bytes, turn, |one| is_ours(scope, resource, one))?;
-        Ok(all.and_then(|all| self.all(resource, &all)).into_iter().collect())
+        let version = self.cluster_version();
+        let keep = |one: &Value| {
+            Some(one).filter(|one| is_ours(scope, resource, one)).and_then(|one| now(resource, one, version))
+        };
+        let all = self.listing.page(resource, bytes, turn, keep)?;
+        Ok(all.and_then(|all| list(resource, all)).into_iter().collect())
     }
 
-    /// The kind is not served: there are no such objects.
-    pub fn missing(&mut self, resource: Resource) -> Vec<Event> {
-        self.all(resource, &[]).into_iter().collect()
-    }
-
-    fn all(&self, resource: Resource, all: &[Value]) -> Option<Event> {
-        Some(match resource {
-            Resource::Clusters => Event::Clusters(all.iter().filter_map(|one| self.cluster(one)).collect()),
-            Resource::Namespaces => {
-                let named = |one: &Value| Some((name(one)?, default_pool(one)?));
-                Event::Namespaces(all.iter().filter_map(named).collect::<BTreeMap<_, _>>())
-            }
-            Resource::Parts(PartKind { group, kind, of_control_planes: true, .. }) => {
-                let all = all.iter().filter_map(|one| control_plane(one, group, kind)).collect();
-                Event::ControlPlanes(group.into(), kind.into(), all)
-            }
-            Resource::Parts(PartKind { group, kind, .. }) => {
-                let all = all.iter().filter_map(|one| infrastructure(one, group, kind)).collect();
-                Event::Infrastructures(group.into(), kind.into(), all)
-            }
-            _ => return None,
-        })
-    }
-
-    fn cluster(&self, one: &Value) -> Option<Cluster> {
-        cluster(one, self.served(Resource::Clusters).unwrap_or_else(|| ClusterVersion::default().name()))
+    /// The version in which Clusters are served.
+    fn cluster_version(&self) -> &'static str {
+        self.served(Resource::Clusters).unwrap_or_else(|| ClusterVersion::default().name())
     }
 
     /// Lines of a watch. One that cannot be read is logged and ignored: the others count.
@@ -108,27 +89,51 @@ impl Intake {
             return Vec::new();
         }
         let read = |line| match line {
-            Line::Applied(one) if is_ours(scope, resource, &one) => self.now(resource, &one),
+            Line::Applied(one) if is_ours(scope, resource, &one) => now(resource, &one, self.cluster_version()),
             // One that is not ours may have been until now.
             Line::Applied(one) | Line::Deleted(one) => gone(resource, &one),
             _ => None,
         };
         lines(bytes).filter_map(read).collect()
     }
+}
 
-    fn now(&self, resource: Resource, one: &Value) -> Option<Event> {
-        Some(match resource {
-            Resource::Clusters => Event::Cluster(Box::new(self.cluster(one)?)),
-            Resource::Namespaces => Event::Namespace(name(one)?, default_pool(one)),
-            Resource::Parts(PartKind { group, kind, of_control_planes: true, .. }) => {
-                Event::ControlPlane(Box::new(control_plane(one, group, kind)?))
-            }
-            Resource::Parts(PartKind { group, kind, .. }) => {
-                Event::Infrastructure(Box::new(infrastructure(one, group, kind)?))
-            }
-            _ => return None,
-        })
-    }
+/// An object, as it is now.
+fn now(resource: Resource, one: &Value, cluster_version: &'static str) -> Option<Event> {
+    Some(match resource {
+        Resource::Clusters => Event::Cluster(Box::new(cluster(one, cluster_version)?)),
+        Resource::Namespaces => Event::Namespace(name(one)?, default_pool(one)),
+        Resource::Parts(PartKind { group, kind, of_control_planes: true, .. }) => {
+            Event::ControlPlane(Box::new(control_plane(one, group, kind)?))
+        }
+        Resource::Parts(PartKind { group, kind, .. }) => {
+            Event::Infrastructure(Box::new(infrastructure(one, group, kind)?))
+        }
+        _ => return None,
+    })
+}
+
+/// All objects of a kind.
+pub fn list(resource: Resource, all: Vec<Event>) -> Option<Event> {
+    let all = all.into_iter();
+    Some(match resource {
+        Resource::Clusters => Event::Clusters(
+            all.filter_map(|one| if let Event::Cluster(one) = one { Some(*one) } else { None }).collect(),
+        ),
+        Resource::Namespaces => {
+            let named = |one| if let Event::Namespace(name, pool) = one { Some((name, pool?)) } else { None };
+            Event::Namespaces(all.filter_map(named).collect::<BTreeMap<_, _>>())
+        }
+        Resource::Parts(PartKind { group, kind, of_control_planes: true, .. }) => {
+            let planes = all.filter_map(|one| if let Event::ControlPlane(one) = one { Some(*one) } else { None });
+            Event::ControlPlanes(group.into(), kind.into(), planes.collect())
+        }
+        Resource::Parts(PartKind { group, kind, .. }) => {
+            let parts = all.filter_map(|one| if let Event::Infrastructure(one) = one { Some(*one) } else { None });
+            Event::Infrastructures(group.into(), kind.into(), parts.collect())
+        }
+        _ => return None,
+    })
 }
 
 fn name(one: &Value) -> Option<Arc<str>> {

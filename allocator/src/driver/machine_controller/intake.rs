@@ -14,7 +14,7 @@ use crate::decode::machine::{cluster, machine, template};
 /// The state that lists and watches have shown.
 #[derive(Debug, Default)]
 pub struct Intake {
-    listing: Listing,
+    listing: Listing<Event>,
     /// The version in which machines are served.
     served: Option<&'static str>,
 }
@@ -41,18 +41,12 @@ impl Intake {
             Resource::Clusters | Resource::MachineTemplates => {}
             _ => return Ok(None),
         }
-        let all = self.listing.page(resource, bytes, turn, |one| is_ours(scope, resource, one))?;
-        Ok(all.and_then(|all| self.all(resource, &all)))
-    }
-
-    /// All objects of a kind.
-    pub fn all(&self, resource: Resource, all: &[Value]) -> Option<Event> {
-        Some(match resource {
-            Resource::Clusters => Event::Clusters(all.iter().filter_map(cluster).collect()),
-            Resource::Machines => Event::Machines(all.iter().filter_map(|one| machine(one, self.served())).collect()),
-            Resource::MachineTemplates => Event::Templates(all.iter().filter_map(template).collect()),
-            _ => return None,
-        })
+        let version = self.served();
+        let keep = |one: &Value| {
+            Some(one).filter(|one| is_ours(scope, resource, one)).and_then(|one| now(resource, one, version))
+        };
+        let all = self.listing.page(resource, bytes, turn, keep)?;
+        Ok(all.and_then(|all| list(resource, all)))
     }
 
     /// Lines of a watch.
@@ -61,22 +55,40 @@ impl Intake {
             return Vec::new();
         }
         let read = |line| match line {
-            Line::Applied(one) if is_ours(scope, resource, &one) => self.now(resource, &one),
+            Line::Applied(one) if is_ours(scope, resource, &one) => now(resource, &one, self.served()),
             // One that is not ours may have been until now.
             Line::Applied(one) | Line::Deleted(one) => gone(resource, &one),
             _ => None,
         };
         lines(bytes).filter_map(read).collect()
     }
+}
 
-    fn now(&self, resource: Resource, one: &Value) -> Option<Event> {
-        Some(match resource {
-            Resource::Clusters => Event::Cluster(cluster(one)?),
-            Resource::Machines => Event::Machine(Box::new(machine(one, self.served())?)),
-            Resource::MachineTemplates => Event::Template(template(one)?),
-            _ => return None,
-        })
-    }
+/// An object, as it is now.
+fn now(resource: Resource, one: &Value, version: &'static str) -> Option<Event> {
+    Some(match resource {
+        Resource::Clusters => Event::Cluster(cluster(one)?),
+        Resource::Machines => Event::Machine(Box::new(machine(one, version)?)),
+        Resource::MachineTemplates => Event::Template(template(one)?),
+        _ => return None,
+    })
+}
+
+/// All objects of a kind.
+pub fn list(resource: Resource, all: Vec<Event>) -> Option<Event> {
+    let all = all.into_iter();
+    Some(match resource {
+        Resource::Clusters => Event::Clusters(
+            all.filter_map(|one| if let Event::Cluster(one) = one { Some(one) } else { None }).collect(),
+        ),
+        Resource::Machines => Event::Machines(
+            all.filter_map(|one| if let Event::Machine(one) = one { Some(*one) } else { None }).collect(),
+        ),
+        Resource::MachineTemplates => Event::Templates(
+            all.filter_map(|one| if let Event::Template(one) = one { Some(one) } else { None }).collect(),
+        ),
+        _ => return None,
+    })
 }
 
 /// Whether an object is of a namespace of ours; a Cluster also needs the label of `--watch-filter`.

@@ -164,7 +164,7 @@ impl Follower for MachineController {
     }
 
     fn missing(&mut self, resource: Resource, _: &Index, out: &mut Outbox) {
-        if let Some(event) = self.intake.all(resource, &[]) {
+        if let Some(event) = intake::list(resource, Vec::new()) {
             self.step(event, out);
         }
     }
