@@ -86,7 +86,7 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
 }
 
 /// A namespace with a pool of endpoints.
-async fn pooled(rig: &AllocatorRig) -> Result<Scope<'_>> {
+pub(super) async fn pooled(rig: &AllocatorRig) -> Result<Scope<'_>> {
     let scope = rig.scope().await?;
     let network = scope.ip(0).trim_end_matches(".0").trim_end_matches(".0").to_owned();
     scope
@@ -105,7 +105,7 @@ async fn create(scope: &Scope<'_>, count: usize) -> Result<()> {
 }
 
 /// Waits until no Cluster is paused.
-async fn at_rest(scope: &Scope<'_>, count: usize) -> Result<()> {
+pub(super) async fn at_rest(scope: &Scope<'_>, count: usize) -> Result<()> {
     let deadline = now() + LIMIT;
     let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/clusters", scope.ns);
     loop {

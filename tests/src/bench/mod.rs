@@ -11,6 +11,7 @@ pub mod floor;
 mod handover;
 mod idle;
 pub mod keepalived;
+mod memory;
 mod openstack;
 mod outage;
 mod outside;
@@ -81,7 +82,7 @@ macro_rules! bench {
 }
 
 /// Every bench there is, in the order in which they run.
-pub const ALL: [Bench; 34] = [
+pub const ALL: [Bench; 35] = [
     bench!("failover", 5, Agent, failover::plain),
     bench!("failover-stacked", 5, Agent, failover::stacked),
     bench!("failover-tuned", 5, Agent, failover::tuned),
@@ -106,6 +107,7 @@ pub const ALL: [Bench; 34] = [
     bench!("openstack", 3, Allocator, openstack::measure),
     bench!("phpipam", 1, Allocator, phpipam::measure),
     bench!("endpoint", 1, Allocator, endpoints::measure),
+    bench!("allocator-peak-rss", 1, Allocator, memory::measure),
     bench!("services-create", 1, Both, services::create::measure),
     bench!("services-api", 1, Both, services::steady::measure),
     bench!("services-crash", 3, Agent, services::crash::measure),
@@ -120,6 +122,15 @@ pub const ALL: [Bench; 34] = [
 
 /// The resident memory of a process, in megabytes.
 fn resident(process: &Process) -> Result<f64> {
-    let kb = process.rss_kb().with_context(|| format!("{} of {} does not run", process.name(), process.host()))?;
+    megabytes(process, process.rss_kb())
+}
+
+/// The most memory that a process has had, in megabytes.
+fn peak(process: &Process) -> Result<f64> {
+    megabytes(process, process.peak_rss_kb())
+}
+
+fn megabytes(process: &Process, kb: Option<u64>) -> Result<f64> {
+    let kb = kb.with_context(|| format!("{} of {} does not run", process.name(), process.host()))?;
     Ok(f64::from(u32::try_from(kb)?) * 1_024.0 / MB)
 }

@@ -179,8 +179,18 @@ impl Process {
     /// Its resident memory in kilobytes, from `/proc`; none when it does not run.
     #[must_use]
     pub fn rss_kb(&self) -> Option<u64> {
+        self.memory_kb("VmRSS:")
+    }
+
+    /// The most resident memory that it has had, in kilobytes (`VmHWM` of proc(5)); none when it does not run.
+    #[must_use]
+    pub fn peak_rss_kb(&self) -> Option<u64> {
+        self.memory_kb("VmHWM:")
+    }
+
+    fn memory_kb(&self, line_of: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?)).ok()?;
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?.parse().ok()
+        status.lines().find_map(|line| line.strip_prefix(line_of))?.split_whitespace().next()?.parse().ok()
     }
 
     /// How long the threads of the process ran on a processor: the sum over its current threads

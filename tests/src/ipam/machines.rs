@@ -52,14 +52,23 @@ pub fn kinds() -> [Value; 2] {
 /// The lab's, or a kind is refused.
 pub async fn up() -> Result<AllocatorRig> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
+    install(&rig.server).await?;
+    Ok(rig)
+}
+
+/// Adds to Cluster API's own kinds those of machines, and the rights.
+///
+/// # Errors
+/// A kind is refused, or the rights are.
+pub async fn install(server: &Server) -> Result<()> {
     for kind in kinds() {
-        rig.server.apply(&kind).await.context("a kind is refused")?;
-        rig.server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await?;
+        server.apply(&kind).await.context("a kind is refused")?;
+        server.established(kind["metadata"]["name"].as_str().unwrap_or_default()).await?;
     }
     for object in documents_in("allocator/machine-addresses/rbac.yaml")? {
-        rig.server.apply(&object).await.context("the rights are refused")?;
+        server.apply(&object).await.context("the rights are refused")?;
     }
-    Ok(rig)
+    Ok(())
 }
 
 /// The machines of a namespace. All are of Cluster `prod`, and made from template `workers`.

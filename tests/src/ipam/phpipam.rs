@@ -1,6 +1,7 @@
 //! A stand-in for phpIPAM: a small server that answers as phpIPAM 1.8.2 does, its traps included, with faults that a test turns
 //! on. The texts and codes are those of the real one.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -246,6 +247,15 @@ impl PhpIpam {
         let ip: IpAddr = ip.parse()?;
         ensure!(state.rows.iter().all(|row| row.ip != ip), "{ip} is there");
         Ok(state.add(subnet, ip, &json!({"hostname": hostname})))
+    }
+
+    /// A person enters all these addresses, of which none is there.
+    pub fn fill(&self, subnet: u64, all: impl Iterator<Item = IpAddr>) {
+        let mut state = lock(&self.state);
+        for (ip, number) in all.zip(0u32..) {
+            let told = json!({"hostname": format!("host-{number}.example.com"), "description": "a machine of the other building"});
+            state.add(subnet, ip, &told);
+        }
     }
 
     /// A person makes the entry of an address another host's, right after it was found by its mark.
@@ -500,7 +510,8 @@ impl State {
         if self.happens(self.faults.collides) {
             return Err((500, "SQLSTATE[23000]: Integrity constraint violation: 1062 Duplicate entry '3221225985-7'"));
         }
-        let free = subnet.hosts().find(|ip| !self.rows.iter().any(|row| row.ip == *ip));
+        let used: HashSet<IpAddr> = self.rows.iter().map(|row| row.ip).collect();
+        let free = subnet.hosts().find(|ip| !used.contains(ip));
         let ip = free.ok_or((404, "No free addresses found"))?;
         let id = self.add(subnet.id, ip, body);
         let mut made = envelope(201, true, "Address created");
