@@ -137,6 +137,14 @@ pub enum Report {
         /// The addresses the Service had before.
         before: String,
     },
+    /// A Service was to get another address ([`crate::words::REALLOCATE`]), and has kept what it had: the pool that it would be
+    /// given an address of has these addresses.
+    Kept {
+        /// The Service.
+        service: Key,
+        /// Its addresses.
+        addresses: String,
+    },
     /// A Service has no address any more.
     Released {
         /// The Service.

@@ -44,15 +44,9 @@ impl Machine {
         if notice != Notice::default() {
             let now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
             let (addresses, before) = (record::addresses(&now), record::addresses(&had));
-            if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice)))
-                && addresses != before
-            {
-                let key = service.key.clone();
-                self.report(if addresses.is_empty() {
-                    Report::Released { service: key, addresses: before }
-                } else {
-                    Report::Assigned { service: key, addresses, before }
-                });
+            let kept = notice.annotations.contains(&(words::REALLOCATE, None));
+            if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) {
+                self.report_addresses(service, addresses, before, kept);
             }
             return;
         }
@@ -61,6 +55,18 @@ impl Machine {
         } else {
             self.publish_status(service, &had, &lines, status);
         }
+    }
+
+    /// Reports what a Service has now, and had before. `kept`: it was to get another address.
+    fn report_addresses(&mut self, service: &Service, addresses: String, before: String, kept: bool) {
+        let key = service.key.clone();
+        let report = match (addresses == before, addresses.is_empty()) {
+            (true, false) if kept => Report::Kept { service: key, addresses },
+            (true, _) => return,
+            (false, true) => Report::Released { service: key, addresses: before },
+            (false, false) => Report::Assigned { service: key, addresses, before },
+        };
+        self.report(report);
     }
 
     /// Writes the status. If another controller replaces Mooring's addresses by its own again and again, the Service is left

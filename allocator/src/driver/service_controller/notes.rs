@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mooring_allocator_services::machine::{Report, Write};
+use mooring_allocator_services::words;
 
 use super::super::controller::Outbox;
 use super::ServiceController;
@@ -62,6 +63,16 @@ impl ServiceController {
                 tracing::info!(%service, addresses, before, "Service has its address");
                 let text = if before.is_empty() { addresses } else { format!("{addresses} in place of {before}") };
                 (self.service(&service), false, "AddressAssigned".into(), "Assign", text)
+            }
+            Report::Kept { service, addresses } => {
+                tracing::info!(%service, addresses, "Service was to get another address, and keeps its own: its pool has it");
+                let text = format!(
+                    "{addresses} stays: {} gives another address only in place of one that the Service's pool does not have. Ask for \
+                     one with the annotation kube-vip.io/loadbalancerIPs, or name another pool with {}",
+                    words::REALLOCATE,
+                    words::POOL
+                );
+                (self.service(&service), false, "AddressKept".into(), "Assign", text)
             }
             Report::Released { service, addresses } => {
                 metrics.services_released.inc();

@@ -108,6 +108,12 @@ fn a_pool_edited_under_living_services_moves_nobody() {
     world.run();
     assert_eq!((world.says(&web), &*world.shows(&web), world.claims.len()), (Some("10.0.0.5"), "10.0.0.5", 1));
     assert!(!world.services[&web].notes.reallocate);
+    // Asked once more, it keeps what its pool has, and that is told.
+    let told = |world: &World| world.reports.iter().filter(|report| matches!(report, Report::Kept { .. })).count();
+    assert_eq!(told(&world), 0, "{:?}", world.reports);
+    world.edit(&web, |service| service.notes.reallocate = true);
+    world.run();
+    assert_eq!((&*world.shows(&web), world.services[&web].notes.reallocate, told(&world)), ("10.0.0.5", false, 1));
 }
 
 #[test]
