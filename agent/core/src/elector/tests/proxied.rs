@@ -197,8 +197,8 @@ pub(super) fn a_node_that_only_the_router_answers_takes_nothing_without_the_api(
         for (count, both_ways) in [(3, true), (3, false), (5, true), (5, false)] {
             let (mut world, holder) = behind(count, later);
             let others: Vec<usize> = (0..usize::from(count)).filter(|n| *n != holder).collect();
-            if both_ways {
-                others.iter().for_each(|n| world.hosts[*n].unheard_by = vec![holder]);
+            for n in others.iter().filter(|_| both_ways) {
+                world.hosts[*n].unheard_by = vec![holder];
             }
             world.hosts[holder].unheard_by = others;
             world.set_api(holder, Api::Refused);
