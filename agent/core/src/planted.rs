@@ -28,6 +28,8 @@ pub enum Bug {
     BelievesBroadcasts,
     /// What a router with proxy ARP answers for a VIP counts, whoever has the VIP.
     BelievesProxies,
+    /// Whoever answers a probe from 0.0.0.0 for a node's address, and whichever probe, shows that these pass.
+    BelievesProofs,
     /// A node that took VIPs by silence keeps them though nobody answers it.
     MuteKeeps,
     /// What a session declared does not count once it has ended.

@@ -50,7 +50,7 @@ impl Proxies {
         }
     }
 
-    /// A node answered a probe from 0.0.0.0, for an address of its own.
+    /// A node answered a probe from 0.0.0.0 that went to it alone, for an address of its own.
     pub(crate) fn passed(&mut self, now: Time, mac: Mac) {
         self.passed.retain(|_, at| now.since(*at) <= PROVEN);
         if self.passed.len() < MOST || self.passed.contains_key(&mac) {

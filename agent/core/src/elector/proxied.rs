@@ -21,8 +21,10 @@ impl Elector {
         let is_vip = self.vips.contains_key(&address);
         let gateway = !is_vip && self.node.gateways.contains(&address);
         let node = if is_vip || gateway { None } else { self.name_of(address) };
-        // A gateway's answer says nothing: where ports are kept apart, gateways are all that a node reaches.
-        if node.is_some() && !is_own {
+        // A gateway's answer says nothing: where ports are kept apart, gateways are all that a node reaches. Nor does that of a host which
+        // answers for a node, or an answer to a broadcast: a network may give it for a node that is not reached.
+        let proves = form.is_alone() && self.is_peer(mac) || planted!(BelievesProofs);
+        if node.is_some() && !is_own && proves {
             self.segment.proxies.passed(now, mac);
         }
         if self.is_nodes(mac) {
@@ -38,7 +40,11 @@ impl Elector {
         if gateway || !is_own {
             return false;
         }
-        if is_vip && self.segment.proxies.tries(now, mac) {
+        if !is_vip {
+            // Whichever probes pass, this does not show that the node is heard.
+            return self.segment.proxies.is_one(now, mac) && !planted!(BelievesProxies);
+        }
+        if self.segment.proxies.tries(now, mac) {
             self.find_out(mac);
         }
         self.is_proxy(mac)
@@ -85,17 +91,28 @@ impl Elector {
         others.find(|(_, node)| node.addresses.contains(&address)).map(|(name, _)| name.clone())
     }
 
+    /// The MAC address that a node answered from last, if it is one that nodes declare; or else the first that it declares.
+    fn mac_declared(&self, address: IpAddr) -> Option<Mac> {
+        let heard = self.segment.third_heard.get(&address).map(|(_, mac)| *mac).filter(|mac| self.is_peer(*mac));
+        let participants = || self.lease.view().into_iter().flat_map(|view| view.notes.participants.values());
+        heard.or_else(|| participants().find(|p| p.addresses.contains(&address))?.macs.first().copied())
+    }
+
     /// A host answered for a VIP. Whether it answers for the addresses of others too, and whether others answer probes from 0.0.0.0, is
-    /// asked for: of the nodes, those heard last first.
+    /// asked for: of the nodes, those that answered themselves first, and those heard last.
     fn find_out(&mut self, mac: Mac) {
         let own = self.own_sender();
         let mut peers: Vec<IpAddr> =
             self.peers().into_iter().filter(|a| a.is_ipv4() && !self.vips.contains_key(a)).collect();
-        peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).map(|(at, _)| *at)));
+        peers.sort_by_key(|a| {
+            let heard = self.segment.third_heard.get(a);
+            std::cmp::Reverse(heard.map(|(at, by)| (self.is_peer(*by), *at)))
+        });
         let limited = self.rules.frames_per_second.is_some();
         peers.truncate(if limited { 1 } else { PARTIES });
         for address in &peers {
-            self.act(Action::Probe { address: *address, to: None, sender: Sender::Unspecified });
+            let to = self.mac_declared(*address).filter(|_| !planted!(BelievesProofs));
+            self.act(Action::Probe { address: *address, to, sender: Sender::Unspecified });
         }
         if self.segment.proxies.is_one(self.step.at.now, mac) {
             return;

@@ -4,7 +4,7 @@ use super::{health, new_vips, one_way, outage, proxied};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 7] = [
+const GUARDS: [(Bug, fn()); 9] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -13,6 +13,8 @@ const GUARDS: [(Bug, fn()); 7] = [
     (Bug::BelievesProxies, proxied::a_crash_is_noticed_before_the_lease_ends),
     (Bug::BelievesProxies, proxied::of_two_nodes_the_other_takes_the_lease_when_it_has_ended),
     (Bug::BelievesProxies, proxied::an_outage_of_the_api_moves_nothing),
+    (Bug::BelievesProxies, proxied::a_node_that_only_the_router_answers_takes_nothing_without_the_api),
+    (Bug::BelievesProofs, proxied::what_is_answered_for_a_node_does_not_show_that_nodes_hear_each_other),
     (Bug::MuteKeeps, one_way::a_node_that_falls_mute_as_it_takes_gives_the_lease_back),
     (Bug::MatchesByInterface, health::a_holder_hands_over_though_api_servers_are_on_another_interface),
 ];

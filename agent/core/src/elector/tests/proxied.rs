@@ -1,9 +1,12 @@
 //! A gateway with local proxy ARP (private VLANs): it answers whoever names itself, for every address, and no probe from 0.0.0.0.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::world::{Api, World, ms};
-use crate::action::Report;
+use crate::action::{Cause, Report};
+use crate::lease::Participant;
+use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::test_world::{ROUTER, STRANGER};
 
@@ -11,7 +14,11 @@ use crate::test_world::{ROUTER, STRANGER};
 const LATER: [Duration; 3] = [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(400)];
 
 fn behind(count: u8, later: Duration) -> (World, usize) {
-    let mut world = World::new(count, &Rules::default());
+    behind_with(count, later, &Rules::default())
+}
+
+fn behind_with(count: u8, later: Duration, rules: &Rules) -> (World, usize) {
+    let mut world = World::new(count, rules);
     world.local_proxy = Some(later);
     for n in 0..world.hosts.len() {
         world.start(n, &[super::world::VIP]);
@@ -131,8 +138,13 @@ fn where_nodes_do_not_hear_each_other_the_lease_has_to_end() {
 }
 
 fn isolated(later: Duration) -> (World, usize) {
+    isolated_with(later, |_| {})
+}
+
+fn isolated_with(later: Duration, change: impl Fn(&mut World)) -> (World, usize) {
     let mut world = World::new(3, &Rules::default());
     world.local_proxy = Some(later);
+    change(&mut world);
     for n in 0..3 {
         world.hosts[n].unheard_by = (0..3).filter(|m| *m != n).collect();
         world.start(n, &[super::world::VIP]);
@@ -153,5 +165,74 @@ fn who_carries_without_the_api_yields_to_a_router_that_has_the_vip() {
         world.gateway_has_vip = true;
         world.run(ms(2_000));
         assert_eq!(world.owners(), [0; 0], "{later:?}");
+    }
+}
+
+/// A network that answers broadcasts for nodes which it lets nobody reach; and a host, no node, that answers for their addresses.
+#[test]
+pub(super) fn what_is_answered_for_a_node_does_not_show_that_nodes_hear_each_other() {
+    for later in LATER {
+        for by_host in [false, true] {
+            let (mut world, _) = isolated_with(later, |world| {
+                let addresses = world.hosts.iter().map(|host| (host.address, host.mac));
+                if by_host {
+                    world.foreign = addresses.map(|(address, _)| address).collect();
+                } else {
+                    world.suppressed = addresses.collect();
+                }
+            });
+            let since = world.now;
+            world.set_api_everywhere(Api::Refused);
+            world.run(ms(120_000));
+            let two = world.time_with(since, |count| count > 1);
+            assert_eq!(two, ms(0), "{later:?}, a host answers for nodes: {by_host}");
+        }
+    }
+}
+
+/// The router answers for the others, and goes on answering for them: that is no reason to carry the VIP beside them.
+#[test]
+pub(super) fn a_node_that_only_the_router_answers_takes_nothing_without_the_api() {
+    for later in LATER {
+        for (count, both_ways) in [(3, true), (3, false), (5, true), (5, false)] {
+            let (mut world, holder) = behind(count, later);
+            let others: Vec<usize> = (0..usize::from(count)).filter(|n| *n != holder).collect();
+            for n in others.iter().filter(|_| both_ways) {
+                world.hosts[*n].unheard_by = vec![holder];
+            }
+            world.hosts[holder].unheard_by = others;
+            world.set_api(holder, Api::Refused);
+            world.run(ms(240_000));
+            let taken = world.reported(holder, |r| matches!(r, Report::Took(Cause::Provisional)));
+            let who = world.owners();
+            assert!(
+                who.len() == 1 && who != [holder] && taken == 0,
+                "{later:?}, {count} nodes, {both_ways}: {who:?}, {taken}"
+            );
+        }
+    }
+}
+
+/// The Lease names nodes that are gone. The router answers for these too, and they do not answer probes from 0.0.0.0.
+#[test]
+fn names_of_nodes_that_are_gone_hide_no_crash_where_frames_are_limited() {
+    for (count, gone, waits) in [(3, 6, 20), (3, 12, 70), (4, 6, 20), (5, 0, 23), (3, 0, 26), (3, 12, 31)] {
+        let rules = Rules { frames_per_second: Some(20), ..Rules::default() };
+        let (mut world, holder) = behind_with(count, LATER[0], &rules);
+        let mut lease = world.lease.clone().unwrap();
+        for n in 0..gone {
+            let participant = Participant {
+                macs: vec![Mac([2, 0, 0, 0, 1, n])],
+                addresses: vec![IpAddr::V4(Ipv4Addr::new(192, 0, 2, 50 + n))],
+                api_servers: vec![],
+            };
+            lease.notes.participants.insert(format!("gone{n}"), participant);
+        }
+        world.store(lease.record, lease.notes);
+        world.run(ms(waits * 1_000));
+        world.crash(holder);
+        world.run(ms(6_000));
+        let who = world.owners();
+        assert!(who.len() == 1 && who != [holder], "{count} nodes, {gone} gone, {waits} s: {who:?}");
     }
 }
