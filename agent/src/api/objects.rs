@@ -84,6 +84,8 @@ read_by_name! {
         services::LEASE_NAME => lease_name: String,
         /// On a Service: the node that has its addresses; kube-vip's.
         services::VIP_HOST => vip_host: String,
+        /// On a Service, `true`: another controller serves it; the allocator's.
+        services::LEFT => left: String,
         /// On a Service, `true`: kube-vip leaves it alone.
         services::IGNORE => ignore: String,
         /// On a Node, `true`: it hands over its VIPs and takes no more.
@@ -273,6 +275,12 @@ impl Service {
         self.metadata.annotations.ignore.as_deref() == Some("true")
     }
 
+    /// Whether the allocator has left it to another controller.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        self.metadata.annotations.left.as_deref() == Some("true")
+    }
+
     /// Whether its `externalTrafficPolicy` is `Local`.
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -289,14 +297,15 @@ impl Service {
 
 impl Service {
     /// The addresses that the Service itself states, as kube-vip reads them: its annotation, else its status, where
-    /// `spec.loadBalancerIP` wins in its family. A Service that kube-vip is to ignore has none. Invalid addresses are left out.
+    /// `spec.loadBalancerIP` wins in its family. A Service that kube-vip is to ignore has none, nor has one that another controller
+    /// serves. Invalid addresses are left out.
     ///
     /// Where an allocator answers for the Service, the answer counts, and not the request: the addresses that the allocator has given, or
     /// moves the Service to. What it refuses does not count. What it does not give counts only if the status shows it: it carries
     /// traffic, as that of a Service which had its address before the allocator came.
     #[must_use]
     pub fn stated(&self) -> BTreeSet<IpAddr> {
-        if !self.is_served() || self.is_ignored() {
+        if !self.is_served() || self.is_ignored() || self.is_left() {
             return BTreeSet::new();
         }
         let given: BTreeSet<IpAddr> = self.addresses().map(|(_, address)| address).collect();
@@ -356,7 +365,7 @@ impl Service {
     pub fn had(&self) -> impl Iterator<Item = IpAddr> + '_ {
         let notes = &self.metadata.annotations;
         let stripped = notes.ip_addresses.is_none() && notes.moving_addresses.is_none();
-        let counts = stripped && !self.is_ignored() && self.status.answer != Answer::Refused;
+        let counts = stripped && !self.is_ignored() && !self.is_left() && self.status.answer != Answer::Refused;
         self.shown().filter(move |ip| counts && is_usable(ip))
     }
 
@@ -592,6 +601,8 @@ mod tests {
         assert_eq!(stated("", "", shown), ["10.0.0.6", "fd00::6"]);
         assert_eq!(stated("", r#","loadBalancerIP":"10.0.0.9""#, shown), ["10.0.0.9", "fd00::6"]);
         assert!(stated(&format!(r#"{annotation},"kube-vip.io/ignore":"true""#), "", "").is_empty());
+        let left = r#""mooring.dev/served-by-another":"true""#;
+        assert!(stated(&format!("{annotation},{left}"), "", shown).is_empty(), "another controller serves it");
         let modes =
             r#"{"ip":"10.0.0.7","ipMode":"Proxy"},{"ip":"10.0.0.8","ipMode":"VIP"},{"ip":"fd00::8","ipMode":null}"#;
         assert_eq!(stated("", "", modes), ["10.0.0.8", "fd00::8"], "the address of a proxy is its host's");

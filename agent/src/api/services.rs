@@ -37,8 +37,11 @@ impl Change {
     #[must_use]
     pub fn of(service: &Service, node: &str, held: &[IpAddr]) -> Option<Self> {
         let notes = &service.metadata.annotations;
-        let host = !held.is_empty() && notes.vip_host.as_deref() != Some(node);
         let (shown, stated, asked) = (service.shown().collect::<BTreeSet<_>>(), service.stated(), service.asked());
+        // What only the status names may be another controller's. The annotation would be a sign that kube-vip has given it.
+        let is_given = |ip: &IpAddr| !shown.contains(ip) || !service.states_by_status(*ip);
+        let known = notes.vip_host.is_some() || held.iter().any(is_given);
+        let host = !held.is_empty() && known && notes.vip_host.as_deref() != Some(node);
         let before = service.told();
         let hide = before.intersection(&shown).filter(|ip| !stated.contains(ip) && !held.contains(ip));
         let hide: Vec<IpAddr> = hide.copied().collect();
@@ -149,6 +152,16 @@ mod tests {
         assert_eq!(web, expected);
         let bare = json!({"metadata": {"name": "web"}});
         assert_eq!(shown(&told(bare, "w1", &["10.0.0.5"])), ["10.0.0.5"]);
+    }
+
+    #[test]
+    fn an_address_that_another_controller_may_have_given_gets_no_sign_of_kube_vip() {
+        let theirs = service(&json!([{"ip": "10.0.0.5"}]));
+        assert_eq!(told(theirs.clone(), "w1", &["10.0.0.5"]), theirs);
+        // kube-vip's agent has carried it.
+        let mut web = theirs;
+        web["metadata"]["annotations"]["kube-vip.io/vipHost"] = "w0".into();
+        assert_eq!(told(web, "w1", &["10.0.0.5"])["metadata"]["annotations"]["kube-vip.io/vipHost"], "w1");
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Notes {
     pub sharing_namespaces: Option<Box<str>>,
     /// [`words::REALLOCATE`] is there.
     pub reallocate: bool,
+    /// [`words::LEFT`] is `true`.
+    pub left: bool,
     /// [`words::RECORD`]
     pub record: Option<Box<str>>,
     /// [`words::MOVING`]
@@ -54,6 +56,7 @@ impl Notes {
             sharing_key: text(words::SHARING_KEY),
             sharing_namespaces: whole_names(get(words::SHARING_NAMESPACES).unwrap_or_default()),
             reallocate: get(words::REALLOCATE).is_some(),
+            left: get(words::LEFT) == Some("true"),
             record: text(words::RECORD),
             moving: text(words::MOVING),
             requested: text(words::REQUESTED),
@@ -78,6 +81,7 @@ impl Notes {
             words::LEASE_NAME => self.lease_name.as_deref(),
             words::IGNORE => self.ignore.then_some("true"),
             words::REALLOCATE => self.reallocate.then_some("true"),
+            words::LEFT => self.left.then_some("true"),
             _ => None,
         }
     }

@@ -57,6 +57,12 @@ crate::mark::marks! {
         on: "Service", value: "namespaces, comma separated, or `*`", "people" => "allocator"
     }
 
+    /// Another controller serves the Service: neither agents nor the allocator do anything for it. The allocator takes the mark off once
+    /// the status has shown no address for a minute; people may take it off too.
+    Annotation LEFT = "mooring.dev/served-by-another" {
+        on: "Service", value: "`true`", "allocator" => "allocator, agents"
+    }
+
     /// The Service's pool has changed, and its address may. The allocator takes it off when that is done.
     Annotation REALLOCATE = "mooring.dev/reallocate" {
         on: "Service", value: "any", "people" => "allocator"

@@ -98,11 +98,29 @@ impl Machine {
         }
     }
 
-    /// Files a claim under the sharing key of its Services.
+    /// The sharing key of a claim: the one by which its Services came to share, as long as one of them has it; or else the one that
+    /// most of them have. A Service whose key is edited changes nothing for the others.
+    fn key_of(&self, slot: &ClaimSlot, known: Option<&Arc<str>>) -> Option<Arc<str>> {
+        let members = slot.members.keys().filter_map(|key| self.services.get(key));
+        let texts: Vec<Arc<str>> = members.filter_map(|slot| Some(self.sharing_key(&slot.service)?.text)).collect();
+        if let Some(known) = known.filter(|known| texts.contains(known)) {
+            return Some(known.clone());
+        }
+        let count = |text: &Arc<str>| texts.iter().filter(|one| *one == text).count();
+        // Of as many, that of the first.
+        let most = texts.iter().map(count).max()?;
+        texts.iter().find(|text| count(text) == most).cloned()
+    }
+
+    /// Files a claim under its sharing key.
     pub(super) fn regroup(&mut self, claim: &Key) {
+        let slot = self.claims.all.get(claim);
+        let group = slot.and_then(|slot| self.key_of(slot, slot.group.as_ref()));
+        self.file_under(claim, group);
+    }
+
+    fn file_under(&mut self, claim: &Key, group: Option<Arc<str>>) {
         let Some(slot) = self.claims.all.get(claim) else { return };
-        let first = slot.members.keys().next().and_then(|key| self.services.get(key));
-        let group = first.and_then(|slot| self.sharing_key(&slot.service)).map(|key| key.text);
         let family = slot.family;
         let rank = self.address_of(claim).and_then(|address| address.address).map_or(u128::MAX, number);
         let members = slot.members.keys().filter_map(|key| self.services.get(key));
@@ -159,6 +177,9 @@ impl Machine {
         keys.sort();
         for key in &keys {
             self.restore_claim(key);
+            // By which key its Services came to share is not known any more.
+            let group = self.claims.get(key).and_then(|slot| self.key_of(slot, None));
+            self.file_under(key, group);
         }
         let of = |live: bool| {
             let services = self.services.values().map(|slot| &slot.service);

@@ -1,4 +1,7 @@
 //! Another controller writes the status of a Service too: after a few rounds, Mooring leaves the Service to that controller.
+//!
+//! The Service then bears the mark [`crate::words::LEFT`], by which agents, and an allocator that starts, know. People may take the mark
+//! off. Mooring takes it off, and serves the Service, once the other controller has shown no address for a while.
 
 use std::time::Duration;
 
@@ -8,9 +11,10 @@ use super::flaws::{Flaw, planted};
 
 /// After Mooring has replaced the addresses of another controller this often, it leaves the Service to that controller.
 const ROUNDS: u32 = 3;
-/// Replacements further apart than this do not count together: people may write a status by hand. A Service that was left
-/// to a controller that shows no address is left for as long.
+/// Replacements further apart than this do not count together: people may write a status by hand.
 const WITHIN: Duration = Duration::from_mins(5);
+/// A controller that has shown no address for so long does not serve the Service: it may only not have written its address again yet.
+const SILENT: Duration = Duration::from_mins(1);
 
 /// How far Mooring and another controller have come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,14 +24,41 @@ pub(super) enum Contest {
     None,
     /// An address of another controller was replaced so often, one time after another, and when the last time was.
     Replaced { times: u32, last: Duration },
-    /// The Service is left to the other controller, since then.
-    Left { since: Duration },
+    /// The Service is left to the other controller.
+    Left {
+        /// Since when the status has shown nothing.
+        silent: Option<Duration>,
+        /// The Service bears the mark.
+        marked: bool,
+    },
 }
 
 impl Contest {
+    /// Looks at the Service as it is now.
+    pub(super) fn look(&mut self, service: &Service, now: Duration) {
+        let marked = service.notes.left;
+        let silent = match *self {
+            Self::Left { marked: true, .. } if !marked => {
+                // People have taken the mark off, or Mooring has.
+                *self = Self::None;
+                return;
+            }
+            Self::Left { silent, .. } => silent,
+            // An allocator has left the Service earlier.
+            _ if marked => None,
+            Self::None | Self::Replaced { .. } => return,
+        };
+        *self = Self::Left { silent: if shows(service) { None } else { silent.or(Some(now)) }, marked };
+    }
+
     /// Whether the Service is left to another controller.
-    pub(super) const fn is_left(&self) -> bool {
-        matches!(self, Self::Left { .. })
+    pub(super) fn is_left(&self, now: Duration) -> bool {
+        matches!(self, Self::Left { silent, .. } if silent.is_none_or(|since| now < since + SILENT))
+    }
+
+    /// When a Service that is left is looked at again, even if nothing changes.
+    pub(super) fn looks_again(&self) -> Option<Duration> {
+        if let Self::Left { silent, .. } = self { silent.map(|since| since + SILENT) } else { None }
     }
 
     /// Whether Mooring is not to replace the address of another controller once more.
@@ -46,30 +77,8 @@ impl Contest {
     }
 
     /// Mooring leaves the Service to the other controller.
-    pub(super) const fn leave(&mut self, now: Duration) {
-        *self = Self::Left { since: now };
-    }
-
-    /// Nothing of Mooring is left on the Service. From now on the status tells whether another controller serves it, but only once the
-    /// other controller shows an address: it may not yet have written it again. Returns until when that is awaited.
-    pub(super) fn withdrawn(&mut self, service: &Service) -> Option<Duration> {
-        match self {
-            Self::Left { since } if !shows(service) => Some(*since + WITHIN),
-            _ => {
-                *self = Self::None;
-                None
-            }
-        }
-    }
-
-    /// Whoever shows no address for long does not serve the Service.
-    pub(super) fn expire(&mut self, service: &Service, now: Duration) {
-        if let Self::Left { since } = self
-            && now >= *since + WITHIN
-            && !shows(service)
-        {
-            *self = Self::None;
-        }
+    pub(super) const fn leave(&mut self) {
+        *self = Self::Left { silent: None, marked: false };
     }
 }
 

@@ -233,8 +233,8 @@ impl Machine {
             let keeps = if has.is_empty() { String::new() } else { format!(" (it keeps {has})") };
             return (condition(false, trouble.reason, format!("{}{keeps}", trouble.message)), !trouble.reason.passes());
         }
-        let dark = lines.iter().filter(|line| line.holder.is_none() && !shows(service, line.ip));
-        let dark: Vec<String> = dark.map(|line| self.not_advertised(line)).collect();
+        let dark = lines.iter().filter(|line| line.holder.is_none());
+        let dark: Vec<String> = dark.map(|line| self.not_advertised(line, shows(service, line.ip))).collect();
         if lines.is_empty() || !dark.is_empty() {
             return (condition(false, Reason::WaitingForNode, dark.join("; ")), false);
         }
@@ -297,7 +297,7 @@ impl Machine {
                 return None;
             }
             Some(format!(
-                "{} is no longer in {reference}; it stays until the annotation {} is set",
+                "{} is no longer in {reference}; it stays: to give it up, take away the request for it, if any, and set the annotation {}",
                 line.ip,
                 crate::words::REALLOCATE
             ))

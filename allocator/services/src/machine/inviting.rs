@@ -10,7 +10,7 @@ use crate::families::place;
 use crate::invitations::{Answer, Named};
 use crate::objects::Service;
 use crate::reason::Reason;
-use crate::sharing::{self, SharingKey};
+use crate::sharing::{self, Join, SharingKey};
 use crate::words;
 
 use super::Machine;
@@ -52,19 +52,27 @@ impl Machine {
         }
     }
 
-    /// A Service that its key's namespace does not invite gives up the address that it has by that key.
+    /// A Service that its key's namespace does not invite gives up the address that it has by that key; and, where it had another key
+    /// before, the one that it shares by that.
     pub(super) fn leave_uninvited(&mut self, service: &Service) {
-        let named = match service.notes.sharing_key {
-            Some(_) => Named::by_key(service),
-            None => Named::by_lease(service),
-        };
-        let refuses = |named: &Named| self.seen.invited.answer(named, service, &self.seen.config) == Answer::No;
-        let Some(named) = named.filter(refuses) else { return };
+        let by_key = service.notes.sharing_key.is_some();
+        let named = if by_key { Named::by_key(service) } else { Named::by_lease(service) };
+        let Some(named) = named else { return };
+        let answer = self.seen.invited.answer(&named, service, &self.seen.config);
+        if answer == Answer::Yes {
+            return;
+        }
         let Some(slot) = self.services.get(&service.key) else { return };
-        // What it shares by another key, or has for itself, is its own.
+        // What it shares without keys, or has for itself, is its own.
         let of_key = |claim: &Key| {
-            let across = self.claims.get(claim).is_some_and(|slot| slot.across);
-            across && self.others(service, claim).all(|other| Named::all(other).any(|its| its.text == named.text))
+            let Some(slot) = self.claims.get(claim) else { return false };
+            let by_this = |other: &Service| Named::all(other).any(|its| its.text == named.text);
+            let by_another = |other: &Service| {
+                let key = self.sharing_key(other).filter(|key| key.join != Join::May).map(|key| key.text);
+                key.as_ref().is_some_and(|key| *key != named.text && slot.group.as_ref() == Some(key))
+            };
+            (answer == Answer::No && slot.across && self.others(service, claim).all(by_this))
+                || (by_key && self.others(service, claim).any(by_another))
         };
         let of_key = |held: &Held| held.current.iter().chain(&held.next).any(of_key);
         for family in

@@ -106,7 +106,7 @@ impl Machine {
         let moves = slot.moves.iter().flatten().filter_map(|(next, since)| {
             let late = since.saturating_add(ADVERTISED_WITHIN) <= self.work.now();
             let why = match self.state_of(service, next) {
-                Ok(line) if late => self.not_advertised(&line),
+                Ok(line) if late => self.not_advertised(&line, false),
                 Err(trouble) if late || !trouble.reason.passes() => trouble.message,
                 _ => return None,
             };
@@ -116,14 +116,17 @@ impl Machine {
     }
 
     /// Why no node advertises an address, as far as this is known here.
-    pub(super) fn not_advertised(&self, line: &Line) -> String {
+    pub(super) fn not_advertised(&self, line: &Line, shown: bool) -> String {
         let address = self.seen.addresses.named(&line.object);
         match address.and_then(|address| address.conflict.as_deref()) {
             Some(whose) => format!(
                 "no node advertises {}, because somebody else has it ({whose}): ask for another address, or take it from them",
                 line.ip
             ),
-            None => format!("no node advertises {} yet: see mooring-agent status on the nodes", line.ip),
+            None => {
+                let when = if shown { "now" } else { "yet" };
+                format!("no node advertises {} {when}: see mooring-agent status on the nodes", line.ip)
+            }
         }
     }
 }

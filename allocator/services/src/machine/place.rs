@@ -103,7 +103,7 @@ impl Machine {
         let ip = self.address_of(claim).and_then(|address| address.address);
         let mut others = self.others(service, claim).peekable();
         let alone = others.peek().is_none();
-        if !others.all(|other| self.may_stay(service, other, ip)) {
+        if !others.all(|other| self.may_stay(service, other, ip, slot.group.as_deref())) {
             return Ok(false);
         }
         let in_vain = ip.is_none() && slot.requested.is_some() && !self.may_come(service, claim, slot);
@@ -174,11 +174,14 @@ impl Machine {
 
     /// Whether a Service may go on sharing with another one. No Service loses an address that carries its traffic because a
     /// key was removed or the `ConfigMap` changed: if the other one does not show the address yet, the other one leaves.
-    /// Where both show it, sharing ends only if people gave the two Services different keys.
-    fn may_stay(&self, one: &Service, other: &Service, ip: Option<IpAddr>) -> bool {
+    /// Where both show it, sharing ends only if people gave the two Services different keys: then the one leaves that has not the
+    /// claim's own.
+    fn may_stay(&self, one: &Service, other: &Service, ip: Option<IpAddr>, own: Option<&str>) -> bool {
         let explicit = |service| self.sharing_key(service).filter(|key| key.join != Join::May).map(|key| key.text);
-        let parted = matches!((explicit(one), explicit(other)), (Some(one), Some(other)) if one != other);
-        self.agree(one, other, ip) || ip.is_some_and(|ip| shows(one, ip) && !(parted && shows(other, ip)))
+        let (key, others) = (explicit(one), explicit(other));
+        let parted = key.is_some() && others.is_some() && key != others;
+        let leaves = parted && key.as_deref() != own;
+        self.agree(one, other, ip) || ip.is_some_and(|ip| shows(one, ip) && !(leaves && shows(other, ip)))
     }
 
     /// Whether a Service could share a claim, or shares it: the claim is of one of these pools, is in the namespace of

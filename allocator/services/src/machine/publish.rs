@@ -88,7 +88,7 @@ impl Machine {
         let Some(slot) = self.services.get_mut(&service.key) else { return };
         // While a write is under way, the status that is known may be the one that this write replaces.
         if contested && slot.contest.is_lost(now) && slot.writes.knows(&service.version) {
-            slot.contest.leave(now);
+            slot.contest.leave();
             self.enqueue_service(&service.key);
             return self.report(Report::Contested { service: service.key.clone(), addresses: others.join(",") });
         }
@@ -103,6 +103,9 @@ impl Machine {
         let notes = &service.notes;
         let mut says: Vec<(&'static str, Option<String>)> = Vec::new();
         let mut notice = Notice::default();
+        if notes.left {
+            says.push((words::LEFT, None));
+        }
         if lines.is_empty() {
             if notes.record.is_some() {
                 says.extend([words::RECORD, words::MOVING, words::VIP_HOST].map(|name| (name, None)));

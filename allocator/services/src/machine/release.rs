@@ -101,17 +101,15 @@ impl Machine {
         let Some(slot) = self.services.get_mut(key) else { return };
         slot.verdict = None;
         slot.reported = None;
-        if service.notes.record.is_none()
-            && slot.held.iter().all(|held| held.all().next().is_none())
-            && let Some(at) = slot.contest.withdrawn(service)
-        {
+        if let Some(at) = slot.contest.looks_again() {
             self.work.mark_at(at, Who::Service(key.clone()));
         }
         let notes = &service.notes;
         // What another allocator wrote stays.
         let foreign = self.of_another_allocator(service);
         let had = record::named(notes);
-        if (notes.record.is_none() && notes.moving.is_none()) || foreign {
+        let mark = self.left_mark(service);
+        if (notes.record.is_none() && notes.moving.is_none() && mark.is_none()) || foreign {
             if service.condition.is_some() && !foreign {
                 let status = Status { ingress: None, condition: None, host: None };
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
@@ -146,17 +144,25 @@ impl Machine {
         let annotations =
             [words::RECORD, words::MOVING, words::REQUESTED, words::VIP_HOST, words::GIVEN_INTERFACE].into_iter();
         let given = notes.interface.is_some() && notes.interface == notes.given_interface;
-        let annotations = annotations
-            .chain(untouched.then_some(words::ADDRESSES))
-            .chain(given.then_some(words::INTERFACE))
-            .filter(|name| notes.written(name).is_some())
-            .map(|name| (name, None))
-            .collect();
+        let annotations = annotations.chain(given.then_some(words::INTERFACE)).map(|name| (name, None));
+        // What people asked for stays.
+        let requested = notes.requested.as_deref().map(str::to_owned);
+        let annotations = annotations.chain(untouched.then_some((words::ADDRESSES, requested)));
+        let annotations =
+            annotations.filter(|(name, text)| notes.written(name) != text.as_deref()).chain(mark).collect();
         let implementation = service.implementation.then_some(false);
         let notice = Notice { annotations, implementation, clear_ip: false };
-        if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) {
+        if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) && !addresses.is_empty()
+        {
             self.report(Report::Released { service: key.clone(), addresses });
         }
+    }
+
+    /// The change of the mark on a Service that is left to another controller; None: the Service bears the right one.
+    fn left_mark(&self, service: &Service) -> Option<(&'static str, Option<String>)> {
+        let slot = self.services.get(&service.key)?;
+        let left = self.accepts(service) && slot.contest.is_left(self.work.now());
+        (left != service.notes.left).then(|| (words::LEFT, left.then(|| "true".to_owned())))
     }
 
     /// Handles a Service that is being deleted: removes the finalizer that kube-vip's cloud provider left, because the

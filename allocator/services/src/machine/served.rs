@@ -27,7 +27,7 @@ impl Machine {
             return false;
         }
         let slot = self.services.get(&service.key);
-        if slot.is_some_and(|slot| slot.contest.is_left()) {
+        if slot.is_some_and(|slot| slot.contest.is_left(self.work.now())) {
             return false;
         }
         let holds = slot.is_some_and(|slot| slot.held.iter().any(|held| held.all().next().is_some()));

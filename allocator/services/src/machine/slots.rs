@@ -95,10 +95,10 @@ impl Slot {
         }
     }
 
-    /// Ends waits that were for a time only.
+    /// Ends waits that were for a time only, and looks who else serves the Service.
     pub(super) fn freshen(&mut self, now: Duration) {
         self.writes.freshen(now);
-        self.contest.expire(&self.service, now);
+        self.contest.look(&self.service, now);
     }
 }
 
@@ -111,7 +111,7 @@ pub(super) struct ClaimSlot {
     pub(super) across: bool,
     /// The Services that have the claim.
     pub(super) members: BTreeMap<Key, Uid>,
-    /// The sharing key of the members.
+    /// The sharing key of the claim: see [`super::claims`].
     pub(super) group: Option<Arc<str>>,
     /// The claim's rank in its group: its address, as a number.
     pub(super) rank: u128,

@@ -64,6 +64,26 @@ fn why_it_waits_is_told_only_when_it_lasts() {
 }
 
 #[test]
+fn an_address_that_no_node_carries_any_more_is_told() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.agents = false;
+    world.addresses.values_mut().for_each(|address| address.holder = None);
+    let address = world.addresses.values().next().unwrap().clone();
+    world.push(crate::machine::Event::Address(std::sync::Arc::new(address)));
+    world.run();
+    assert_eq!(&*world.condition(&web).0, "Advertised", "between two holders");
+    world.later(6);
+    world.refused(&web, "WaitingForNode", "no node advertises 10.0.0.1 now");
+    assert_eq!(world.shows(&web), "10.0.0.1");
+    assert!(world.reports.iter().any(|report| matches!(report, Report::ConditionChanged { warning: true, .. })));
+    world.agents = true;
+    world.run();
+    assert_eq!(&*world.condition(&web).0, "Advertised");
+}
+
+#[test]
 fn nobody_is_told_to_wait_while_others_get_on() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     world.agents = false;

@@ -172,10 +172,45 @@ pub(super) fn two_controllers_do_not_fight_for_ever() {
     assert_eq!((&left.ingress, &left.condition, left.implementation), (&theirs, &None, false));
     assert_eq!((left.notes.record.as_deref(), world.claims.len()), (None, 0));
     assert!(world.reports.iter().any(|report| matches!(report, Report::Contested { .. })));
+    assert!(left.notes.left);
+    // An allocator that starts leaves it, too.
+    world.start();
+    world.later(400);
+    let left = &world.services[&web];
+    assert_eq!((&left.ingress, left.notes.left, world.claims.len()), (&theirs, true, 0));
     // The other controller goes.
     world.edit(&web, |service| service.ingress.clear());
+    world.later(30);
+    assert_eq!(world.shows(&web), "");
+    world.later(60);
+    assert_eq!((&*world.shows(&web), world.services[&web].notes.left), ("10.0.0.1", false));
+}
+
+#[test]
+fn a_service_that_was_left_is_served_again_without_the_mark() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let theirs = vec![Ingress { ip: ip("192.168.0.1"), vip: true }];
+    let mut one = service("a", "web");
+    (one.notes.left, one.ingress) = (true, theirs);
+    let web = world.apply(one);
+    world.later(400);
+    assert_eq!((&*world.shows(&web), world.claims.len()), ("192.168.0.1", 0));
+    // People give it a class of Mooring's.
+    world.edit(&web, |service| {
+        service.notes.left = false;
+        service.class = Some("kube-vip.io/kube-vip-class".into());
+    });
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.1");
+    // The mark goes with what made Mooring leave it.
+    let mut one = service("a", "ignored");
+    one.notes.left = true;
+    let ignored = world.apply(one);
+    world.edit(&ignored, |service| service.notes.ignore = true);
+    world.run();
+    assert!(!world.services[&ignored].notes.left);
 }
 
 #[test]
@@ -222,9 +257,9 @@ fn a_service_that_was_left_is_served_again_once_nobody_has_shown_an_address_for_
     }
     // The other controller takes its address away before Mooring has withdrawn.
     world.edit(&web, |service| service.ingress.clear());
-    world.later(60);
+    world.later(30);
     assert_eq!((&*world.shows(&web), world.claims.len()), ("", 0));
-    world.later(300);
+    world.later(60);
     assert!(!world.shows(&web).is_empty());
 }
 

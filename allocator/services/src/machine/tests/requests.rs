@@ -280,3 +280,30 @@ fn what_was_written_is_no_request_when_a_family_goes() {
     world.refused(&web, "AddressTaken", "it keeps 10.0.0.1");
     assert_eq!((world.says(&web), &*world.shows(&web)), (Some("10.0.0.1"), "10.0.0.1"));
 }
+
+#[test]
+fn what_people_ask_for_stays_when_mooring_leaves_a_service() {
+    let leaves: [(fn(&mut Service), fn(&mut Service)); 2] = [
+        (|one| one.load_balancer = false, |one| one.load_balancer = true),
+        (|one| one.notes.ignore = true, |one| one.notes.ignore = false),
+    ];
+    for (leave, back) in leaves {
+        let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+        let mut asks = service("a", "asks");
+        asks.notes.addresses = Some("10.0.0.9".into());
+        let (asks, any) = (world.apply(asks), world.apply(service("a", "any")));
+        world.run();
+        assert_eq!((&*world.shows(&asks), &*world.shows(&any)), ("10.0.0.9", "10.0.0.1"));
+        for key in [&asks, &any] {
+            world.edit(key, leave);
+        }
+        world.run();
+        assert_eq!((world.says(&asks), world.says(&any), world.claims.len()), (Some("10.0.0.9"), None, 0));
+        assert_eq!(world.services[&asks].notes.requested, None);
+        for key in [&asks, &any] {
+            world.edit(key, back);
+        }
+        world.run();
+        assert_eq!(world.shows(&asks), "10.0.0.9");
+    }
+}

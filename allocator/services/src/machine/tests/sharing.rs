@@ -359,3 +359,73 @@ fn both_are_told_when_an_edit_makes_their_ports_clash() {
         assert_eq!(world.condition(key).1, "10.0.0.1");
     }
 }
+
+#[test]
+fn of_services_that_share_only_the_one_whose_key_is_edited_leaves() {
+    let edits: [fn(&mut Service); 3] = [
+        |one| one.notes.sharing_key = Some("other".into()),
+        |one| one.notes.sharing_key = Some("infra/dns".into()),
+        |one| one.notes.sharing_key = Some("infra/invited".into()),
+    ];
+    for (at, edit) in edits.into_iter().enumerate() {
+        for edited in 0..3 {
+            for restarts in [false, true] {
+                let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+                let mut host = Service { ports: ports(&[(9, Tcp)]), ..service("infra", "host") };
+                host.notes.sharing_key = Some("infra/invited".into());
+                host.notes.sharing_namespaces = Some("a".into());
+                let host = world.apply(host);
+                world.run();
+                let all = [("x", 1), ("y", 2), ("z", 3)].map(|(name, port)| world.apply(keyed(on(name, port, Tcp))));
+                world.run();
+                let shared = world.shows(&all[0]);
+                world.edit(&all[edited], edit);
+                if restarts {
+                    world.start();
+                }
+                for _ in 0..4 {
+                    world.later(20);
+                    let others = all.iter().enumerate().filter(|(place, _)| *place != edited);
+                    for (_, key) in others {
+                        assert_eq!(world.shows(key), shared, "{key}, {at}, {edited}, {restarts}");
+                    }
+                }
+                let now = world.shows(&all[edited]);
+                match at {
+                    0 => assert!(!now.is_empty() && now != shared, "{now}"),
+                    1 => {
+                        assert_eq!(now, "");
+                        world.refused(&all[edited], "SharingNotAllowed", "infra");
+                    }
+                    _ => assert_eq!(now, world.shows(&host)),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_takes_another_key_takes_no_address_along() {
+    for asked in [false, true] {
+        let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+        let mut host = Service { ports: ports(&[(53, Udp)]), ..service("infra", "dns") };
+        host.notes.sharing_key = Some("infra/dns".into());
+        host.notes.sharing_namespaces = Some("b".into());
+        host.notes.addresses = asked.then(|| "10.0.0.7".into());
+        let host = world.apply(host);
+        let mut guest = Service { ports: ports(&[(80, Tcp)]), ..service("b", "web") };
+        guest.notes.sharing_key = Some("infra/dns".into());
+        let guest = world.apply(guest);
+        world.run();
+        let shared = world.shows(&host);
+        assert_eq!(world.shows(&guest), shared);
+        world.edit(&guest, |one| one.notes.sharing_key = Some("foo/bar".into()));
+        for _ in 0..4 {
+            world.later(20);
+            assert_eq!(world.shows(&host), shared);
+        }
+        assert_eq!(world.shows(&guest), "");
+        world.refused(&guest, "SharingNotAllowed", "foo");
+        assert_eq!(&*world.condition(&host).0, "Advertised");
+    }
+}

@@ -946,6 +946,7 @@ const ALL: &[&str] = &[
     words::REQUESTED,
     words::GIVEN_INTERFACE,
     words::REALLOCATE,
+    words::LEFT,
     words::POOL,
     words::SHARING_KEY,
     words::SHARING_NAMESPACES,
