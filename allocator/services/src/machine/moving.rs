@@ -115,18 +115,16 @@ impl Machine {
         moves.collect()
     }
 
-    /// Why no node advertises an address, as far as this is known here.
+    /// Why no node advertises an address, as far as this is known here. `shown`: the Service's status shows the address.
     pub(super) fn not_advertised(&self, line: &Line, shown: bool) -> String {
         let address = self.seen.addresses.named(&line.object);
-        match address.and_then(|address| address.conflict.as_deref()) {
-            Some(whose) => format!(
+        if let Some(whose) = address.and_then(|address| address.conflict.as_deref()) {
+            return format!(
                 "no node advertises {}, because somebody else has it ({whose}): ask for another address, or take it from them",
                 line.ip
-            ),
-            None => {
-                let when = if shown { "now" } else { "yet" };
-                format!("no node advertises {} {when}: see mooring-agent status on the nodes", line.ip)
-            }
+            );
         }
+        let when = if shown { "now" } else { "yet" };
+        format!("no node advertises {} {when}: see mooring-agent status on the nodes", line.ip)
     }
 }
