@@ -283,7 +283,8 @@ fn what_was_written_is_no_request_when_a_family_goes() {
 
 #[test]
 fn what_people_ask_for_stays_when_mooring_leaves_a_service() {
-    let leaves: [(fn(&mut Service), fn(&mut Service)); 2] = [
+    type Edit = fn(&mut Service);
+    let leaves: [(Edit, Edit); 2] = [
         (|one| one.load_balancer = false, |one| one.load_balancer = true),
         (|one| one.notes.ignore = true, |one| one.notes.ignore = false),
     ];
