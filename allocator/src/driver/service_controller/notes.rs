@@ -65,11 +65,10 @@ impl ServiceController {
                 (self.service(&service), false, "AddressAssigned".into(), "Assign", text)
             }
             Report::Kept { service, addresses } => {
-                tracing::info!(%service, addresses, "Service was to get another address, and keeps its own: its pool has it");
+                tracing::info!(%service, addresses, "Service was to get another address, and keeps its own: it asks for that, or its pool has it");
                 let text = format!(
-                    "{addresses} stays: {} gives another address only in place of one that the Service's pool does not have. Ask for \
-                     one with the annotation kube-vip.io/loadbalancerIPs, or name another pool with {}",
-                    words::REALLOCATE,
+                    "{addresses} stays, because the Service asks for it, or its pool has it: ask for another with the annotation \
+                     kube-vip.io/loadbalancerIPs, or name another pool with {}",
                     words::POOL
                 );
                 (self.service(&service), false, "AddressKept".into(), "Assign", text)
