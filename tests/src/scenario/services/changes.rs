@@ -40,7 +40,7 @@ const VIPS: u8 = 8;
 const NEITHER: Duration = Duration::from_millis(500);
 /// Longest time without a VIP that goes over from one Lease to another.
 const BY_ANOTHER_LEASE: Duration = Duration::from_secs(3);
-const SERVICES: &str = "/api/v1/namespaces/default/services";
+pub(super) const SERVICES: &str = "/api/v1/namespaces/default/services";
 pub(super) const POOLS: &str = "globalinclusterippools";
 
 async fn by_session(ctx: &mut Ctx<()>) -> Result<()> {
@@ -135,7 +135,7 @@ impl Both {
     }
 
     /// Waits until its status shows an address.
-    async fn served(&self, name: &str) -> Result<IpAddr> {
+    pub(super) async fn served(&self, name: &str) -> Result<IpAddr> {
         let deadline = now() + SOON;
         loop {
             let service = self.get(name).await?;

@@ -2,6 +2,7 @@
 //! that change, with an allocator.
 
 mod changes;
+mod left;
 mod members;
 mod mishaps;
 mod owners;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Test<()>> {
     let groups = [
         stories::all,
         changes::all,
+        left::all,
         members::all,
         mishaps::all,
         owners::all,
