@@ -242,15 +242,15 @@ mod tests {
         assert!(!clusters.let_claims_begin());
         clusters.list_failed();
         assert!(clusters.let_claims_begin());
-        let (of_one, of_none) = (claim(Some("k")), claim(None));
-        for claim in [&of_one, &of_none] {
+        let (named, alone) = (claim(Some("k")), claim(None));
+        for claim in [&named, &alone] {
             clusters.claim_shown_first(NOW, claim);
         }
         clusters.end_of_grace(NOW + GRACE);
-        assert_eq!((clusters.hold(&of_one), clusters.hold(&of_none)), (Hold::Paused, Hold::None));
+        assert_eq!((clusters.hold(&named), clusters.hold(&alone)), (Hold::Paused, Hold::None));
         clusters.list_begins();
         clusters.list_ends();
-        assert_eq!(clusters.hold(&of_one), Hold::NoCluster("k".into()));
+        assert_eq!(clusters.hold(&named), Hold::NoCluster("k".into()));
     }
 
     #[test]

@@ -49,7 +49,8 @@ async fn left(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     pass(WATCHED).await;
     for name in ["any", "asks"] {
         let service = both.get(name).await?;
-        let touched = annotation(&service, "kube-vip.io/vipHost").or(annotation(&service, "mooring.dev/ip-addresses"));
+        let touched =
+            ["kube-vip.io/vipHost", "mooring.dev/ip-addresses"].into_iter().find_map(|key| annotation(&service, key));
         ensure!(ingress(&service) == [theirs.to_string()] && touched.is_none(), "{service}; {}", both.logs());
     }
     for node in &both.rig.nodes {
