@@ -36,6 +36,9 @@ impl Change {
     /// What is to change on a Service whose addresses a node has; None: nothing.
     #[must_use]
     pub fn of(service: &Service, node: &str, held: &[IpAddr]) -> Option<Self> {
+        if service.is_left() {
+            return None;
+        }
         let notes = &service.metadata.annotations;
         let (shown, stated, asked) = (service.shown().collect::<BTreeSet<_>>(), service.stated(), service.asked());
         // What only the status names may be another controller's. The annotation would be a sign that kube-vip has given it.

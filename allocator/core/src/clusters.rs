@@ -106,7 +106,8 @@ impl Clusters {
     pub fn not_served(&mut self, claims_were_listed: bool) -> bool {
         let before = self.kind;
         if matches!(before, Kind::Unknown | Kind::Missing) {
-            self.kind = if claims_were_listed { Kind::Absent } else { Kind::Missing };
+            let is_past = claims_were_listed && before == Kind::Missing;
+            self.kind = if is_past { Kind::Absent } else { Kind::Missing };
         }
         self.kind == Kind::Absent && before != Kind::Absent
     }

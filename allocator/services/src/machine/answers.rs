@@ -17,6 +17,9 @@ impl Machine {
                 if slot.writes.pending != Some(id) {
                     return;
                 }
+                if slot.replaces.take_if(|replaces| *replaces == id).is_some() && result.is_ok() {
+                    slot.contest.replace(now);
+                }
                 let known = slot.service.version.clone();
                 slot.writes.ended((now, &write), &target.version, &known, &result);
             }

@@ -13,6 +13,7 @@ use crate::objects::{Member, Reserved, Scope, Service};
 use crate::ports::Port;
 use crate::request::{self, Origin};
 
+use super::contest::Contest;
 use super::flaws::{Flaw, planted};
 use super::place::Want;
 use super::slots::{ClaimSlot, Held, Topic, Writes, waits};
@@ -99,23 +100,25 @@ impl Machine {
     }
 
     /// The sharing key of a claim: the one by which its Services came to share, as long as one of them has it; or else the one that
-    /// most of them have. A Service whose key is edited changes nothing for the others.
-    fn key_of(&self, slot: &ClaimSlot, known: Option<&Arc<str>>) -> Option<Arc<str>> {
+    /// most of those have that may use theirs, and of as many, that of the Service after which the claim is named. A Service whose key is
+    /// edited changes nothing for the others.
+    fn key_of(&self, claim: &Key, slot: &ClaimSlot, known: Option<&Arc<str>>) -> Option<Arc<str>> {
         let members = slot.members.keys().filter_map(|key| self.services.get(key));
-        let texts: Vec<Arc<str>> = members.filter_map(|slot| Some(self.sharing_key(&slot.service)?.text)).collect();
-        if let Some(known) = known.filter(|known| texts.contains(known)) {
+        let keyed = members.filter_map(|slot| Some((&*slot.service, self.sharing_key(&slot.service)?.text)));
+        let keyed: Vec<(&Service, Arc<str>)> = keyed.collect();
+        if let Some(known) = known.filter(|known| keyed.iter().any(|(_, text)| text == *known)) {
             return Some(known.clone());
         }
-        let count = |text: &Arc<str>| texts.iter().filter(|one| *one == text).count();
-        // Of as many, that of the first.
-        let most = texts.iter().map(count).max()?;
-        texts.iter().find(|text| count(text) == most).cloned()
+        let may_use = |(service, _): &&(&Service, Arc<str>)| self.uninvited(service).is_none();
+        let count = |text: &Arc<str>| keyed.iter().filter(may_use).filter(|(_, one)| one == text).count();
+        let named = |service: &Service| naming::is_claim_of(&service.key, slot.across, slot.family, &claim.name);
+        keyed.iter().max_by_key(|(service, text)| (count(text), named(service))).map(|(_, text)| text.clone())
     }
 
     /// Files a claim under its sharing key.
     pub(super) fn regroup(&mut self, claim: &Key) {
         let slot = self.claims.all.get(claim);
-        let group = slot.and_then(|slot| self.key_of(slot, slot.group.as_ref()));
+        let group = slot.and_then(|slot| self.key_of(claim, slot, slot.group.as_ref()));
         self.file_under(claim, group);
     }
 
@@ -172,13 +175,15 @@ impl Machine {
         for slot in self.services.values_mut() {
             slot.held = [Held::default(), Held::default()];
             slot.waits.clear();
+            // The mark on the Service tells whether it was left to another controller.
+            slot.contest = Contest::default();
         }
         let mut keys: Vec<Key> = self.claims.keys().cloned().collect();
         keys.sort();
         for key in &keys {
             self.restore_claim(key);
             // By which key its Services came to share is not known any more.
-            let group = self.claims.get(key).and_then(|slot| self.key_of(slot, None));
+            let group = self.claims.get(key).and_then(|slot| self.key_of(key, slot, None));
             self.file_under(key, group);
         }
         let of = |live: bool| {

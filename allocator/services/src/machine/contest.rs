@@ -24,6 +24,8 @@ pub(super) enum Contest {
     None,
     /// An address of another controller was replaced so often, one time after another, and when the last time was.
     Replaced { times: u32, last: Duration },
+    /// People have taken the mark off: Mooring is to serve the Service, whatever its status shows.
+    Called,
     /// The Service is left to the other controller.
     Left {
         /// Since when the status has shown nothing.
@@ -40,13 +42,22 @@ impl Contest {
         let silent = match *self {
             Self::Left { marked: true, .. } if !marked => {
                 // People have taken the mark off, or Mooring has.
+                *self = if service.notes.record.is_some() { Self::None } else { Self::Called };
+                return;
+            }
+            // The mark could not be written, and Mooring may serve the Service by now.
+            Self::Left { silent: Some(since), marked: false } if !marked && now >= since + SILENT => {
                 *self = Self::None;
                 return;
             }
             Self::Left { silent, .. } => silent,
             // An allocator has left the Service earlier.
             _ if marked => None,
-            Self::None | Self::Replaced { .. } => return,
+            Self::Called if service.notes.record.is_some() => {
+                *self = Self::None;
+                return;
+            }
+            Self::None | Self::Replaced { .. } | Self::Called => return,
         };
         *self = Self::Left { silent: if shows(service) { None } else { silent.or(Some(now)) }, marked };
     }
@@ -54,6 +65,11 @@ impl Contest {
     /// Whether the Service is left to another controller.
     pub(super) fn is_left(&self, now: Duration) -> bool {
         matches!(self, Self::Left { silent, .. } if silent.is_none_or(|since| now < since + SILENT))
+    }
+
+    /// Whether people want Mooring to serve the Service that was left.
+    pub(super) const fn is_called(&self) -> bool {
+        matches!(self, Self::Called)
     }
 
     /// When a Service that is left is looked at again, even if nothing changes.

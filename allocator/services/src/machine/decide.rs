@@ -233,7 +233,9 @@ impl Machine {
             let keeps = if has.is_empty() { String::new() } else { format!(" (it keeps {has})") };
             return (condition(false, trouble.reason, format!("{}{keeps}", trouble.message)), !trouble.reason.passes());
         }
-        let dark = lines.iter().filter(|line| line.holder.is_none());
+        // One that is shown, and has never had a holder, is carried by programs that record none.
+        let may_be_carried = |line: &Line| shows(service, line.ip) && !self.seen.addresses.was_held(&line.object);
+        let dark = lines.iter().filter(|line| line.holder.is_none() && !may_be_carried(line));
         let dark: Vec<String> = dark.map(|line| self.not_advertised(line, shows(service, line.ip))).collect();
         if lines.is_empty() || !dark.is_empty() {
             return (condition(false, Reason::WaitingForNode, dark.join("; ")), false);

@@ -2,6 +2,7 @@
 //! no longer, takes from nobody what he has.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
@@ -13,9 +14,13 @@ use crate::reason::Reason;
 use crate::sharing::{self, Join, SharingKey};
 use crate::words;
 
-use super::Machine;
 use super::join::Trouble;
 use super::slots::{Held, Topic};
+use super::{Machine, Who};
+
+/// How long a Service keeps an address that it shares by a key which it no longer has, while nobody has said whether it may use its new
+/// key: people edit one Service after the other.
+const PARTED: Duration = Duration::from_secs(30);
 
 impl Machine {
     /// The key by which a Service shares.
@@ -53,33 +58,65 @@ impl Machine {
     }
 
     /// A Service that its key's namespace does not invite gives up the address that it has by that key; and, where it had another key
-    /// before, the one that it shares by that.
+    /// before, the one that it shares by that. If nobody has said anything yet, it may be invited in a moment.
     pub(super) fn leave_uninvited(&mut self, service: &Service) {
+        let now = self.work.now();
         let by_key = service.notes.sharing_key.is_some();
         let named = if by_key { Named::by_key(service) } else { Named::by_lease(service) };
-        let Some(named) = named else { return };
-        let answer = self.seen.invited.answer(&named, service, &self.seen.config);
-        if answer == Answer::Yes {
-            return;
-        }
-        let Some(slot) = self.services.get(&service.key) else { return };
-        // What it shares without keys, or has for itself, is its own.
-        let of_key = |claim: &Key| {
-            let Some(slot) = self.claims.get(claim) else { return false };
-            let by_this = |other: &Service| Named::all(other).any(|its| its.text == named.text);
-            let by_another = |other: &Service| {
-                let key = self.sharing_key(other).filter(|key| key.join != Join::May).map(|key| key.text);
-                key.as_ref().is_some_and(|key| *key != named.text && slot.group.as_ref() == Some(key))
-            };
-            (answer == Answer::No && slot.across && self.others(service, claim).all(by_this))
-                || (by_key && self.others(service, claim).any(by_another))
+        let answer = named.as_ref().map(|named| self.seen.invited.answer(named, service, &self.seen.config));
+        let (Some(named), Some(answer @ (Answer::No | Answer::Nobody))) = (named, answer) else {
+            return self.is_not_parted(&service.key);
         };
-        let of_key = |held: &Held| held.current.iter().chain(&held.next).any(of_key);
-        for family in
-            [Family::V4, Family::V6].into_iter().filter(|family| of_key(&slot.held[place(*family)])).collect::<Vec<_>>()
-        {
+        let families = [Family::V4, Family::V6].into_iter();
+        if answer == Answer::No {
+            for family in
+                families.clone().filter(|family| self.has_by_key(service, *family, &named)).collect::<Vec<_>>()
+            {
+                self.retire(&service.key, family);
+            }
+        }
+        let parted: Vec<Family> =
+            families.filter(|family| by_key && self.has_by_another_key(service, *family, &named)).collect();
+        if parted.is_empty() {
+            return self.is_not_parted(&service.key);
+        }
+        let Some(slot) = self.services.get_mut(&service.key) else { return };
+        let leaves_at = *slot.parted.get_or_insert(now) + PARTED;
+        if answer == Answer::Nobody && now < leaves_at {
+            return self.work.mark_at(leaves_at, Who::Service(service.key.clone()));
+        }
+        for family in parted {
             self.retire(&service.key, family);
         }
+    }
+
+    fn is_not_parted(&mut self, service: &Key) {
+        if let Some(slot) = self.services.get_mut(service) {
+            slot.parted = None;
+        }
+    }
+
+    /// Whether all who share a Service's address of a family, if any, have this key, and share across namespaces.
+    fn has_by_key(&self, service: &Service, family: Family, named: &Named) -> bool {
+        let of_key = |claim: &Key| {
+            let across = self.claims.get(claim).is_some_and(|slot| slot.across);
+            across && self.others(service, claim).all(|other| Named::all(other).any(|its| its.text == named.text))
+        };
+        let held = self.services.get(&service.key).map(|slot| &slot.held[place(family)]);
+        held.is_some_and(|held| held.current.iter().chain(&held.next).any(of_key))
+    }
+
+    /// Whether a Service shares its address of a family with others by a key of theirs, which it no longer has. What it shares without keys,
+    /// or has for itself, is its own.
+    fn has_by_another_key(&self, service: &Service, family: Family, named: &Named) -> bool {
+        let of_another = |claim: &Key| {
+            let group = self.claims.get(claim).and_then(|slot| slot.group.as_ref());
+            let key = |other: &Service| self.sharing_key(other).filter(|key| key.join != Join::May).map(|key| key.text);
+            let is_group = |text: Arc<str>| text != named.text && group == Some(&text);
+            self.others(service, claim).filter_map(key).any(is_group)
+        };
+        let held = self.services.get(&service.key).map(|slot| &slot.held[place(family)]);
+        held.is_some_and(|held| held.current.iter().chain(&held.next).any(of_another))
     }
 
     /// What may be answered about these keys has changed.

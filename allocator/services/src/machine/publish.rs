@@ -94,7 +94,7 @@ impl Machine {
         }
         let wrote = self.service_write_done(service, |target| Write::Status(target, Box::new(status)));
         if let Some(slot) = self.services.get_mut(&service.key).filter(|_| wrote && contested) {
-            slot.contest.replace(now);
+            slot.replaces = slot.writes.pending;
         }
     }
 

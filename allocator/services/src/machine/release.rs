@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
 
-use crate::families::place;
+use crate::families::{place, wanted};
 use crate::objects::Service;
 use crate::request::{Origin, Wish, shows};
 use crate::{record, words};
@@ -115,7 +115,7 @@ impl Machine {
                 self.service_write(service, |target| Write::Status(target, Box::new(status)));
             } else if self.seen.has_config
                 && service.cleanup
-                && service.implementation
+                && (service.implementation || notes.left)
                 && (service.deleting || !service.load_balancer)
             {
                 // The finalizer of kube-vip's cloud provider, which used to remove it itself; with the finalizer, the
@@ -146,7 +146,7 @@ impl Machine {
         let given = notes.interface.is_some() && notes.interface == notes.given_interface;
         let annotations = annotations.chain(given.then_some(words::INTERFACE)).map(|name| (name, None));
         // What people asked for stays.
-        let requested = notes.requested.as_deref().map(str::to_owned);
+        let requested = still_asked(service);
         let annotations = annotations.chain(untouched.then_some((words::ADDRESSES, requested)));
         let annotations =
             annotations.filter(|(name, text)| notes.written(name) != text.as_deref()).chain(mark).collect();
@@ -208,4 +208,13 @@ impl Machine {
     pub(super) fn wrote_field(service: &Service, wish: &Wish) -> bool {
         wish.origin == Origin::TakenOver && service.load_balancer_ip.is_some()
     }
+}
+
+/// What people asked for, of the families that the Service has now.
+fn still_asked(service: &Service) -> Option<String> {
+    let families = wanted(service).families;
+    let asked = service.notes.requested.as_deref()?.split(',').map(str::trim);
+    let fits = |text: &&str| text.parse::<IpAddr>().is_ok_and(|ip| families.contains(&Family::of(ip)));
+    let asked: Vec<&str> = asked.filter(fits).collect();
+    (!asked.is_empty()).then(|| asked.join(","))
 }

@@ -31,7 +31,8 @@ impl Machine {
             return false;
         }
         let holds = slot.is_some_and(|slot| slot.held.iter().any(|held| held.all().next().is_some()));
-        holds || service.notes.record.is_some() || (self.offers(service) && !self.of_another(service))
+        let called = slot.is_some_and(|slot| slot.contest.is_called());
+        holds || service.notes.record.is_some() || (self.offers(service) && (called || !self.of_another(service)))
     }
 
     /// Whether there is something to give the Service: its class is Mooring's alone, an annotation of Mooring's asks, there is

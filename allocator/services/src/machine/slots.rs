@@ -1,6 +1,6 @@
 //! The known state of each Service and each claim.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +73,10 @@ pub(super) struct Slot {
     /// The addresses that the Service shows without a claim; see [`super::unclaimed`].
     pub(super) unclaimed: BTreeSet<IpAddr>,
     pub(super) contest: Contest,
+    /// The write under way that replaces an address of another controller.
+    pub(super) replaces: Option<u64>,
+    /// Since when the Service has had a sharing key that nobody has let it use, and an address that it shares by another.
+    pub(super) parted: Option<Duration>,
     /// The end of the wait for the address of each family in the Service's record; see [`super::recorded`].
     pub(super) comes_back_by: [Option<Duration>; 2],
     /// The next claim of each family, and since when the Service waits to move to it; see [`super::moving`].
@@ -90,6 +94,8 @@ impl Slot {
             reported: None,
             unclaimed: BTreeSet::new(),
             contest: Contest::default(),
+            replaces: None,
+            parted: None,
             comes_back_by: [None; 2],
             moves: [None, None],
         }
@@ -172,12 +178,18 @@ pub(super) struct Addresses {
     all: HashMap<Uid, Arc<Address>>,
     by_key: HashMap<Key, Uid>,
     by_ip: HashMap<IpAddr, BTreeSet<Uid>>,
+    /// Those that had a holder: agents that may not see `IPAddress` objects, and kube-vip, record none.
+    held: HashSet<Uid>,
 }
 
 impl Addresses {
     /// Stores an address. Returns the previous state of the address.
     pub(super) fn set(&mut self, address: Arc<Address>) -> Option<Arc<Address>> {
+        let was_held = self.held.contains(&address.uid) || address.holder.is_some();
         let before = self.remove(&address.uid);
+        if was_held {
+            self.held.insert(address.uid.clone());
+        }
         self.by_key.insert(address.key.clone(), address.uid.clone());
         if let Some(ip) = address.address {
             self.by_ip.entry(ip).or_default().insert(address.uid.clone());
@@ -188,6 +200,7 @@ impl Addresses {
 
     pub(super) fn remove(&mut self, uid: &Uid) -> Option<Arc<Address>> {
         let address = self.all.remove(uid)?;
+        self.held.remove(uid);
         if self.by_key.get(&address.key) == Some(uid) {
             self.by_key.remove(&address.key);
         }
@@ -204,6 +217,11 @@ impl Addresses {
 
     pub(super) fn named(&self, key: &Key) -> Option<&Address> {
         self.all.get(self.by_key.get(key)?).map(|address| &**address)
+    }
+
+    /// Whether an object has had a holder, as far as this allocator has seen.
+    pub(super) fn was_held(&self, key: &Key) -> bool {
+        self.by_key.get(key).is_some_and(|uid| self.held.contains(uid))
     }
 
     pub(super) fn at(&self, ip: IpAddr) -> impl Iterator<Item = &Address> {

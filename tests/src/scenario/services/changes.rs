@@ -147,13 +147,16 @@ impl Both {
         }
     }
 
-    /// Waits until the allocator has taken back all that it wrote.
-    async fn bare(&self, name: &str) -> Result<()> {
+    /// Waits until the allocator has taken back all that it wrote. What people ask for stays.
+    async fn bare(&self, name: &str, asked: IpAddr) -> Result<()> {
         let deadline = now() + SOON;
         loop {
             let service = self.get(name).await?;
-            let notes = ["mooring.dev/ip-addresses", "mooring.dev/moving-ip-addresses", ADDRESSES];
+            let notes =
+                ["mooring.dev/ip-addresses", "mooring.dev/moving-ip-addresses", "mooring.dev/requested-addresses"];
             if notes.iter().all(|key| annotation(&service, key).is_none()) && said(&service).is_none() {
+                let asks = annotation(&service, ADDRESSES);
+                ensure!(asks == Some(&*asked.to_string()), "{name} asks for {asks:?}: {service}; {}", self.logs());
                 return Ok(());
             }
             ensure!(now() < deadline, "it keeps what was written: {service}; {}", self.logs());
@@ -209,13 +212,13 @@ async fn followed(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     let has = vip(2);
     both.edit("web", json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}})).await?;
     both.gone(has).await?;
-    both.bare("web").await?;
+    both.bare("web", has).await?;
     let back = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false}});
     both.edit("web", back).await?;
-    both.shows("web", &[vip(0)]).await?;
+    both.shows("web", &[has]).await?;
     both.asks("web", vip(3)).await?;
     both.rig.server.delete(&format!("{SERVICES}/web")).await?;
-    for address in [vip(0), vip(3)] {
+    for address in [has, vip(3)] {
         both.gone(address).await?;
     }
     // The addresses from before may still be on their way back to the pool.

@@ -84,6 +84,18 @@ fn an_address_that_no_node_carries_any_more_is_told() {
 }
 
 #[test]
+fn where_nobody_records_a_holder_an_address_that_is_shown_is_carried() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    world.agents = false;
+    let web = world.apply(service("a", "web"));
+    world.run();
+    // kube-vip's agent, or one that may not see `IPAddress` objects.
+    world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("10.0.0.1"), vip: true }]);
+    world.later(120);
+    assert_eq!(&*world.condition(&web).0, "Advertised");
+}
+
+#[test]
 fn nobody_is_told_to_wait_while_others_get_on() {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
     world.agents = false;

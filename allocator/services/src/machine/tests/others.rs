@@ -1,10 +1,12 @@
 //! Other controllers serve Services too, and API servers and webhooks do not keep what is written.
 
+use std::time::Duration;
+
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
 use crate::machine::testing::{pool, service};
-use crate::machine::{Event, Report};
+use crate::machine::{Event, Failure, Report};
 use crate::objects::{Ingress, Pool, Service};
 
 fn spec(addresses: &str) -> PoolSpec {
@@ -183,6 +185,65 @@ pub(super) fn two_controllers_do_not_fight_for_ever() {
     world.later(30);
     assert_eq!(world.shows(&web), "");
     world.later(60);
+    assert_eq!((&*world.shows(&web), world.services[&web].notes.left), ("10.0.0.1", false));
+}
+
+#[test]
+fn a_failed_write_is_no_round_of_a_contest() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let web = world.apply(service("a", "web"));
+    world.run();
+    world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
+    for _ in 0..20 {
+        while world.todo.is_empty() && world.go_on() {}
+        while let Some((id, _)) = world.todo.pop_front() {
+            world.push(Event::Answer { id, result: Err(Failure::Unknown) });
+        }
+        while world.todo.is_empty() && !world.busy_queues().is_empty() && world.go_on() {}
+        world.now += Duration::from_secs(1);
+        world.tick();
+    }
+    world.later(60);
+    assert_eq!(world.shows(&web), "10.0.0.1");
+}
+
+#[test]
+fn a_service_whose_mark_people_take_off_is_served_whatever_its_status_shows() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let mut one = service("a", "web");
+    (one.notes.left, one.ingress) = (true, vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
+    let web = world.apply(one);
+    world.later(400);
+    assert_eq!(world.shows(&web), "192.168.0.1");
+    // The other controller was uninstalled, and its address stays in the status.
+    world.edit(&web, |service| service.notes.left = false);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.1");
+}
+
+#[test]
+fn one_that_leads_again_knows_only_by_the_mark_what_was_left() {
+    let mut world = World::without_config();
+    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
+    world.start();
+    let web = world.apply(service("a", "web"));
+    world.run();
+    let left = |world: &World| world.reports.iter().any(|report| matches!(report, Report::Contested { .. }));
+    while !left(&world) {
+        world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
+        while !left(&world) && world.go_on() {}
+    }
+    // It loses the lead before it has written anything, and another one puts the status right.
+    world.todo.clear();
+    world.push(Event::Leading(None));
+    world.run();
+    world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("10.0.0.1"), vip: true }]);
+    world.push(Event::Leading(Some(Duration::MAX)));
+    world.later(120);
     assert_eq!((&*world.shows(&web), world.services[&web].notes.left), ("10.0.0.1", false));
 }
 

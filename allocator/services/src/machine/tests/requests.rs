@@ -1,5 +1,6 @@
 //! Addresses that are asked for.
 
+use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::{Network, PoolSpec};
 use mooring_allocator_core::protocol::Rest;
@@ -307,4 +308,24 @@ fn what_people_ask_for_stays_when_mooring_leaves_a_service() {
         world.run();
         assert_eq!(world.shows(&asks), "10.0.0.9");
     }
+}
+
+#[test]
+fn of_what_people_ask_for_only_the_families_that_the_service_has_come_back() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24,fd00::/64")]);
+    let mut web = service("a", "web");
+    web.families = vec![Family::V4, Family::V6];
+    web.policy = FamilyPolicy::RequireDualStack;
+    web.notes.addresses = Some("10.0.0.9,fd00::9".into());
+    let web = world.apply(web);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.9,fd00::9");
+    world.edit(&web, |one| (one.families, one.policy) = (vec![Family::V4], FamilyPolicy::SingleStack));
+    world.run();
+    world.edit(&web, |one| one.notes.ignore = true);
+    world.run();
+    assert_eq!(world.says(&web), Some("10.0.0.9"));
+    world.edit(&web, |one| one.notes.ignore = false);
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.9");
 }

@@ -406,7 +406,7 @@ fn of_services_that_share_only_the_one_whose_key_is_edited_leaves() {
 
 #[test]
 fn a_guest_that_takes_another_key_takes_no_address_along() {
-    for asked in [false, true] {
+    for (asked, restarts) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
         let mut host = Service { ports: ports(&[(53, Udp)]), ..service("infra", "dns") };
         host.notes.sharing_key = Some("infra/dns".into());
@@ -420,6 +420,9 @@ fn a_guest_that_takes_another_key_takes_no_address_along() {
         let shared = world.shows(&host);
         assert_eq!(world.shows(&guest), shared);
         world.edit(&guest, |one| one.notes.sharing_key = Some("foo/bar".into()));
+        if restarts {
+            world.start();
+        }
         for _ in 0..4 {
             world.later(20);
             assert_eq!(world.shows(&host), shared);
@@ -428,4 +431,25 @@ fn a_guest_that_takes_another_key_takes_no_address_along() {
         world.refused(&guest, "SharingNotAllowed", "foo");
         assert_eq!(&*world.condition(&host).0, "Advertised");
     }
+}
+
+#[test]
+fn a_guest_whose_key_is_renamed_before_the_hosts_loses_nothing() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let mut host = Service { ports: ports(&[(53, Udp)]), ..service("infra", "dns") };
+    host.notes.sharing_key = Some("infra/old".into());
+    host.notes.sharing_namespaces = Some("b".into());
+    let host = world.apply(host);
+    let mut guest = Service { ports: ports(&[(80, Tcp)]), ..service("b", "web") };
+    guest.notes.sharing_key = Some("infra/old".into());
+    let guest = world.apply(guest);
+    world.run();
+    let shared = world.shows(&host);
+    for key in [&guest, &host] {
+        world.edit(key, |one| one.notes.sharing_key = Some("infra/new".into()));
+        world.later(10);
+        assert_eq!(both(&world, [&host, &guest]), [shared.clone(), shared.clone()]);
+    }
+    world.later(60);
+    assert_eq!(both(&world, [&host, &guest]), [shared.clone(), shared]);
 }
