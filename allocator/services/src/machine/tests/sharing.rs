@@ -415,11 +415,15 @@ fn a_guest_that_takes_another_key_takes_no_address_along() {
         let host = world.apply(host);
         let mut guest = Service { ports: ports(&[(80, Tcp)]), ..service("b", "web") };
         guest.notes.sharing_key = Some("infra/dns".into());
-        let guest = world.apply(guest);
+        let second =
+            Service { key: Key::new("b", "api"), ports: ports(&[(81, Tcp)]), uid: "u-api".into(), ..guest.clone() };
+        let (guest, second) = (world.apply(guest), world.apply(second));
         world.run();
         let shared = world.shows(&host);
-        assert_eq!(world.shows(&guest), shared);
-        world.edit(&guest, |one| one.notes.sharing_key = Some("foo/bar".into()));
+        assert_eq!(both(&world, [&guest, &second]), [shared.clone(), shared.clone()]);
+        for key in [&guest, &second] {
+            world.edit(key, |one| one.notes.sharing_key = Some("foo/bar".into()));
+        }
         if restarts {
             world.start();
         }
