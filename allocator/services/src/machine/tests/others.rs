@@ -238,7 +238,9 @@ fn one_that_leads_again_knows_only_by_the_mark_what_was_left() {
         while !left(&world) && world.go_on() {}
     }
     // It loses the lead before it has written anything, and another one puts the status right.
-    world.todo.clear();
+    while let Some((id, _)) = world.todo.pop_front() {
+        world.push(Event::Answer { id, result: Err(Failure::Unknown) });
+    }
     world.push(Event::Leading(None));
     world.run();
     world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("10.0.0.1"), vip: true }]);
