@@ -83,7 +83,9 @@ impl Machine {
         let found = uninvited.map_or_else(|| self.obtain(service, want), Err);
         // A current claim without an address is not worth keeping.
         let keeps = held.current.as_ref().is_some_and(|claim| self.address_of(claim).is_some());
-        if let Some(current) = held.current.filter(|current| !keeps && found.as_ref() != Ok(current)) {
+        // But one that is to bring an address back is, while there is no better one: its pool may come later.
+        let waits = want.recorded.is_some() && found.as_ref().is_err_and(|trouble| trouble.reason.is_not_yet());
+        if let Some(current) = held.current.filter(|current| !keeps && !waits && found.as_ref() != Ok(current)) {
             self.detach(&current, &service.key);
         }
         let claim = found?;
@@ -155,7 +157,7 @@ impl Machine {
     }
 
     /// Whether a Service may still get the address of a claim that asks for one.
-    fn may_come(&self, service: &Service, claim: &Key, slot: &ClaimSlot) -> bool {
+    pub(super) fn may_come(&self, service: &Service, claim: &Key, slot: &ClaimSlot) -> bool {
         let pool = self.seen.pools.get(&slot.pool);
         !self.is_hopeless(slot) && pool.is_some_and(|pool| pool.serves_both(service, &claim.namespace))
     }

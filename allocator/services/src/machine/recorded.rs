@@ -143,7 +143,9 @@ impl Machine {
     /// address yet, or the claim for it is on its way.
     pub(super) fn awaited(&self, service: &Service, family: Family) -> Option<IpAddr> {
         let ip = self.recorded(service, family)?;
-        let claims = self.services.get(&service.key)?.held[place(family)].current.is_some();
+        let claim = self.services.get(&service.key)?.held[place(family)].current.as_ref();
+        let on_its_way = |claim: &Key| self.claims.get(claim).is_some_and(|slot| self.may_come(service, claim, slot));
+        let claims = claim.is_some_and(on_its_way);
         (claims || !self.seen.pools.iter().any(|pool| pool.lists(ip))).then_some(ip)
     }
 
