@@ -185,3 +185,38 @@ fn people_may_have_it_get_another() {
     world.run();
     assert_eq!(world.shows(&key), "10.3.0.1");
 }
+
+#[test]
+fn a_service_and_its_claim_wait_for_the_pool_of_both() {
+    let mut before = World::without_config();
+    with(&mut before, 0, true);
+    before.start();
+    let first = before.apply(service("web", "first"));
+    before.run();
+    let web = before.apply(service("web", "web"));
+    before.run();
+    before.delete(&first);
+    before.run();
+    let had = before.shows(&web);
+    let mut claim = before.claims_of(&web)[0].clone();
+    (claim.bound, claim.uid) = (None, "claim-again".into());
+    claim.requested = Some(had.parse().unwrap());
+    let mut one = before.services[&web].clone();
+    one.uid = "web-again".into();
+    (one.ingress, one.condition) = (Vec::new(), None);
+    for restarts in [false, true] {
+        let mut world = World::without_config();
+        world.claims.insert(claim.key.clone(), claim.clone());
+        world.apply(one.clone());
+        world.start();
+        world.run();
+        if restarts {
+            world.start();
+        }
+        world.later(60);
+        assert_eq!((&*world.shows(&web), world.claims.len()), ("", 1));
+        with(&mut world, 0, true);
+        world.later(60);
+        assert_eq!(world.shows(&web), had);
+    }
+}
