@@ -190,6 +190,12 @@ pub fn untouched(service: &Service) -> bool {
     !has.is_empty() && says == Some(has)
 }
 
+/// Whether the Service's status shows any address or name.
+#[must_use]
+pub fn shows_anything(service: &Service) -> bool {
+    !service.ingress.is_empty() || !service.names.is_empty()
+}
+
 /// Whether the Service's status shows an address: the address carries traffic.
 #[must_use]
 pub fn shows(service: &Service, ip: IpAddr) -> bool {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::objects::Service;
+use crate::request::shows_anything;
 
 use super::flaws::{Flaw, planted};
 
@@ -59,7 +60,7 @@ impl Contest {
             }
             Self::None | Self::Replaced { .. } | Self::Called => return,
         };
-        *self = Self::Left { silent: if shows(service) { None } else { silent.or(Some(now)) }, marked };
+        *self = Self::Left { silent: if shows_anything(service) { None } else { silent.or(Some(now)) }, marked };
     }
 
     /// Whether the Service is left to another controller.
@@ -96,9 +97,4 @@ impl Contest {
     pub(super) const fn leave(&mut self) {
         *self = Self::Left { silent: None, marked: false };
     }
-}
-
-/// Whether the status of a Service shows anything.
-fn shows(service: &Service) -> bool {
-    !service.ingress.is_empty() || !service.names.is_empty()
 }

@@ -102,8 +102,13 @@ impl Machine {
             let across = self.claims.get(claim).is_some_and(|slot| slot.across);
             across && self.others(service, claim).all(|other| Named::all(other).any(|its| its.text == named.text))
         };
+        self.has_or_gets(service, family, of_key)
+    }
+
+    /// Whether the claim that a Service has of a family, or the one that it moves to, is such a one.
+    fn has_or_gets(&self, service: &Service, family: Family, is_one: impl Fn(&Key) -> bool) -> bool {
         let held = self.services.get(&service.key).map(|slot| &slot.held[place(family)]);
-        held.is_some_and(|held| held.current.iter().chain(&held.next).any(of_key))
+        held.is_some_and(|held| held.current.iter().chain(&held.next).any(is_one))
     }
 
     /// Whether a Service shares its address of a family with others by a key of theirs, which it no longer has. What it shares without keys,
@@ -115,8 +120,7 @@ impl Machine {
             let is_group = |text: Arc<str>| text != named.text && group == Some(&text);
             self.others(service, claim).filter_map(key).any(is_group)
         };
-        let held = self.services.get(&service.key).map(|slot| &slot.held[place(family)]);
-        held.is_some_and(|held| held.current.iter().chain(&held.next).any(of_another))
+        self.has_or_gets(service, family, of_another)
     }
 
     /// What may be answered about these keys has changed.

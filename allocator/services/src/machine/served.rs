@@ -52,8 +52,7 @@ impl Machine {
     /// sign.
     fn of_another(&self, service: &Service) -> bool {
         let marked = service.class.is_some() || service.notes.record.is_some() || request::by_kube_vip(service);
-        let shows = !service.ingress.is_empty() || !service.names.is_empty();
-        shows && !marked && !self.adopts(service)
+        request::shows_anything(service) && !marked && !self.adopts(service)
     }
 
     /// Whether the addresses in the status of a Service are Mooring's to give, although another controller gave them, for

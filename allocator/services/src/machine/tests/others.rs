@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mooring_allocator_core::names::Key;
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
@@ -153,11 +154,26 @@ fn an_address_of_another_controller_that_is_in_a_pool_for_services_is_kept() {
     assert_eq!(&*world.condition(&old).0, "Advertised");
 }
 
-#[test]
-pub(super) fn two_controllers_do_not_fight_for_ever() {
+/// A pool for all Services, and an allocator.
+fn with_one_pool() -> World {
     let mut world = World::without_config();
     world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
     world.start();
+    world
+}
+
+/// Another controller writes its address into the status until the allocator decides to leave the Service to it.
+fn insists_until_left(world: &mut World, web: &Key) {
+    let left = |world: &World| world.reports.iter().any(|report| matches!(report, Report::Contested { .. }));
+    while !left(world) {
+        world.edit(web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
+        while !left(world) && world.go_on() {}
+    }
+}
+
+#[test]
+pub(super) fn two_controllers_do_not_fight_for_ever() {
+    let mut world = with_one_pool();
     let web = world.apply(service("a", "web"));
     let theirs = vec![Ingress { ip: ip("192.168.0.1"), vip: true }];
     world.run();
@@ -190,9 +206,7 @@ pub(super) fn two_controllers_do_not_fight_for_ever() {
 
 #[test]
 fn a_failed_write_is_no_round_of_a_contest() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let web = world.apply(service("a", "web"));
     world.run();
     world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
@@ -211,9 +225,7 @@ fn a_failed_write_is_no_round_of_a_contest() {
 
 #[test]
 fn a_service_whose_mark_people_take_off_is_served_whatever_its_status_shows() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let mut one = service("a", "web");
     (one.notes.left, one.ingress) = (true, vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
     let web = world.apply(one);
@@ -227,16 +239,10 @@ fn a_service_whose_mark_people_take_off_is_served_whatever_its_status_shows() {
 
 #[test]
 fn one_that_leads_again_knows_only_by_the_mark_what_was_left() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let web = world.apply(service("a", "web"));
     world.run();
-    let left = |world: &World| world.reports.iter().any(|report| matches!(report, Report::Contested { .. }));
-    while !left(&world) {
-        world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
-        while !left(&world) && world.go_on() {}
-    }
+    insists_until_left(&mut world, &web);
     // It loses the lead before it has written anything, and another one puts the status right.
     while let Some((id, _)) = world.todo.pop_front() {
         world.push(Event::Answer { id, result: Err(Failure::Unknown) });
@@ -253,9 +259,7 @@ fn one_that_leads_again_knows_only_by_the_mark_what_was_left() {
 
 #[test]
 fn a_service_that_was_left_is_served_again_without_the_mark() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let theirs = vec![Ingress { ip: ip("192.168.0.1"), vip: true }];
     let mut one = service("a", "web");
     (one.notes.left, one.ingress) = (true, theirs);
@@ -280,9 +284,7 @@ fn a_service_that_was_left_is_served_again_without_the_mark() {
 
 #[test]
 fn a_service_stays_left_to_a_controller_that_writes_late() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let web = world.apply(service("a", "web"));
     let theirs = vec![Ingress { ip: ip("192.168.0.1"), vip: true }];
     world.run();
@@ -310,16 +312,10 @@ fn a_service_stays_left_to_a_controller_that_writes_late() {
 
 #[test]
 fn a_service_that_was_left_is_served_again_once_nobody_has_shown_an_address_for_long() {
-    let mut world = World::without_config();
-    world.pool(pool("all", &["10.0.0.1-10.0.0.9"]), spec("10.0.0.1-10.0.0.9"));
-    world.start();
+    let mut world = with_one_pool();
     let web = world.apply(service("a", "web"));
     world.run();
-    let left = |world: &World| world.reports.iter().any(|report| matches!(report, Report::Contested { .. }));
-    while !left(&world) {
-        world.edit(&web, |service| service.ingress = vec![Ingress { ip: ip("192.168.0.1"), vip: true }]);
-        while !left(&world) && world.go_on() {}
-    }
+    insists_until_left(&mut world, &web);
     // The other controller takes its address away before Mooring has withdrawn.
     world.edit(&web, |service| service.ingress.clear());
     world.later(30);
