@@ -8,15 +8,16 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::json;
 
 use super::endpoints::{at_rest, pooled};
+use super::phpipam::{self, KIND};
 use super::stats::{Figure, Statistic};
 use super::{Order, peak, resident};
 use crate::ipam::allocators::Allocator;
 use crate::ipam::cluster_parts::Parts;
 use crate::ipam::endpoint;
 use crate::ipam::machines::{self, Machines, device};
-use crate::ipam::phpipam::{APP, PASSWORD, PhpIpam, USER};
+use crate::ipam::phpipam::{APP, PhpIpam};
 use crate::ipam::scope::{POOL, Scope};
-use crate::ipam::server::{Crds, IPAM, documents_in};
+use crate::ipam::server::{Crds, IPAM};
 use crate::progress;
 use crate::rig::allocator::AllocatorRig;
 
@@ -24,9 +25,8 @@ use crate::rig::allocator::AllocatorRig;
 const COUNT: usize = 5_000;
 /// Requests at once, of who creates them.
 const CREATING: usize = 16;
-/// The pool of phpIPAM, and its kind.
+/// The pool of phpIPAM.
 const FULL: &str = "full";
-const KIND: &str = "PHPIPAMIPPool";
 const ARGS: [&str; 6] = [
     "--leader-election=false",
     "--services=off",
@@ -69,15 +69,7 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
 async fn prepare(rig: &AllocatorRig) -> Result<PhpIpam> {
     endpoint::prepare(rig).await?;
     machines::install(&rig.server).await?;
-    rig.server.install("crds/phpipam").await?;
-    for object in documents_in("allocator/phpipam/rbac.yaml")? {
-        rig.server.apply(&object).await?;
-    }
-    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
-    let meta = json!({"name": "phpipam", "namespace": "mooring-system"});
-    let data = json!({"endpoint": phpipam.endpoint(), "username": USER, "password": PASSWORD});
-    rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
-    Ok(phpipam)
+    phpipam::installed(rig).await
 }
 
 /// Makes so many Clusters and machines, and a pool whose subnet is full.

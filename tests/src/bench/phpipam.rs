@@ -20,7 +20,7 @@ use crate::rig::allocator::AllocatorRig;
 const ALONE: usize = 100;
 const ARGS: [&str; 4] =
     ["--leader-election=false", "--services=off", "--phpipam=on", "--secrets-namespace=mooring-system"];
-const KIND: &str = "PHPIPAMIPPool";
+pub(super) const KIND: &str = "PHPIPAMIPPool";
 
 /// Requests of a bare client for free addresses, so many at once; returns how many were answered a second.
 async fn bare(rig: &AllocatorRig, phpipam: &PhpIpam, subnet: u64, count: usize, workers: usize) -> Result<f64> {
@@ -56,6 +56,19 @@ async fn latency(scope: &Scope<'_>, pool: &str, prefix: &str) -> Result<f64> {
     percentile(&times, 50).context("no claim")
 }
 
+/// A phpIPAM, with its kind of pools, the allocator's rights and the credential.
+pub(super) async fn installed(rig: &AllocatorRig) -> Result<PhpIpam> {
+    rig.server.install("crds/phpipam").await?;
+    for object in documents_in("allocator/phpipam/rbac.yaml")? {
+        rig.server.apply(&object).await?;
+    }
+    let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
+    let meta = json!({"name": "phpipam", "namespace": "mooring-system"});
+    let data = json!({"endpoint": phpipam.endpoint(), "username": USER, "password": PASSWORD});
+    rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
+    Ok(phpipam)
+}
+
 /// `phpipam`: rate, floor and their ratio; and the latency of another pool's claims with a phpIPAM that hangs and without.
 pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let count = order.count.unwrap_or(outside::CLAIMS);
@@ -63,14 +76,7 @@ pub(super) async fn measure(order: &Order) -> Result<Vec<Figure>> {
     let (mut free, mut hanging, mut slower) = (vec![], vec![], vec![]);
     for _ in 0..order.runs {
         let rig = AllocatorRig::with(Crds::ClusterApi, order.allocator.clone(), true).await?;
-        rig.server.install("crds/phpipam").await?;
-        for object in documents_in("allocator/phpipam/rbac.yaml")? {
-            rig.server.apply(&object).await?;
-        }
-        let phpipam = PhpIpam::start(&rig.server.lab().host("client")?)?;
-        let meta = json!({"name": "phpipam", "namespace": "mooring-system"});
-        let data = json!({"endpoint": phpipam.endpoint(), "username": USER, "password": PASSWORD});
-        rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
+        let phpipam = installed(&rig).await?;
         let subnet = phpipam.subnet([10, 200, 0, 0], 20, None);
         let many = async |count, at_once| bare(&rig, &phpipam, subnet, count, at_once).await;
         let floor = outside::floor(count, many).await?;
