@@ -38,6 +38,12 @@ pub fn jitter(base: Duration) -> Duration {
     base * (800 + part) / 1000
 }
 
+/// A part of a time, by chance: who does so much at the same moment does not come all at once.
+#[must_use]
+pub fn part_of(most: Duration) -> Duration {
+    most * u32::try_from(random() % 1000).unwrap_or(0) / 1000
+}
+
 /// An unpredictable number.
 #[must_use]
 pub fn random() -> u64 {

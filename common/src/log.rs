@@ -1,10 +1,16 @@
 //! The log: on standard error, as text or JSON.
 
+mod lines;
+
+use std::io;
+
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
+
+use self::lines::Lines;
 
 /// The log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +57,28 @@ pub const LOG_LEVELS: &[(&str, LogLevel)] = &[
 /// The words for forms of the log.
 pub const LOG_FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
 
+/// The log of a program that runs. When it is dropped, the last lines are written.
+#[derive(Debug)]
+#[must_use = "the last lines are written when it is dropped"]
+pub struct Log {
+    lines: Lines,
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.lines.finish();
+    }
+}
+
 /// Starts the log of a program, by the name of its crate. A second call changes nothing.
-pub fn init(program: &'static str, settings: LogSettings) {
-    let layer = fmt::layer().with_writer(std::io::stderr);
+///
+/// # Errors
+///
+/// No thread can be started.
+pub fn init(program: &'static str, settings: LogSettings) -> io::Result<Log> {
+    let lines = Lines::start(io::stderr())?;
+    let writer = lines.clone();
+    let layer = fmt::layer().with_writer(move || writer.clone());
     let layer = match settings.format {
         LogFormat::Text => layer.with_target(false).with_ansi(false).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
@@ -62,6 +87,7 @@ pub fn init(program: &'static str, settings: LogSettings) {
     if let Err(error) = started {
         tracing::debug!(%error, "log is set up already; this setup is ignored");
     }
+    Ok(Log { lines })
 }
 
 /// The level applies to Mooring. Libraries are logged from `warn` on, and in full at `trace` only.

@@ -10,6 +10,7 @@ pub mod labels;
 pub mod machines;
 pub mod mark;
 pub mod metal3;
+pub mod metallb;
 pub mod openstack;
 mod read;
 pub mod record;

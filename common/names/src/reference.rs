@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::mark::{Form, Mark};
-use crate::{annotations, endpoints, finalizers, kube_vip, labels, machines, metal3, openstack, services, sessions};
+use crate::{
+    annotations, endpoints, finalizers, kube_vip, labels, machines, metal3, metallb, openstack, services, sessions,
+};
 
 const HEAD: &str = "\
 # Annotations, labels and finalizers
@@ -19,6 +21,15 @@ const KUBE_VIP: &str = "
 ## kube-vip's annotations without effect
 
 Mooring does not do what these ask for. An Event on the Service says so (`AnnotationNotHonoured`).
+
+| annotation | instead |
+| --- | --- |
+";
+
+const METALLB: &str = "
+## MetalLB's annotations without effect
+
+The allocator says so of a Service that it serves, in an Event (`AnnotationNotHonoured`), unless the Service says the same in Mooring's words.
 
 | annotation | instead |
 | --- | --- |
@@ -69,6 +80,10 @@ fn page() -> String {
     }
     page.push_str(KUBE_VIP);
     for (name, instead) in kube_vip::not_honoured() {
+        let _ = writeln!(page, "| `{name}` | {instead} |");
+    }
+    page.push_str(METALLB);
+    for (name, instead) in metallb::not_honoured() {
         let _ = writeln!(page, "| `{name}` | {instead} |");
     }
     page

@@ -99,6 +99,12 @@ crate::mark::marks! {
         on: "IPAddressClaim", value: "`NAMESPACE/NAME=UID`, comma separated", "allocator" => "allocator"
     }
 
+    /// The `loadBalancerClass` that each of these Services had when an allocator gave it the claim. One that gets another class is let go by
+    /// the allocator of the class it had, unless the allocator of its new class has written that one here.
+    Annotation GIVEN_CLASSES = "mooring.dev/given-for-classes" {
+        on: "IPAddressClaim", value: "`NAMESPACE/NAME=CLASS`, comma separated; without a class `NAMESPACE/NAME=`", "allocator" => "allocator"
+    }
+
     /// Services that name no pool get an address out of this one. A pool of a namespace (or that serves certain namespaces)
     /// comes before one for all.
     Annotation SERVICE_DEFAULT = "mooring.dev/service-default" {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::backoff::{Backoff, random};
+use crate::backoff::{Backoff, part_of};
 
 /// A watch that lived this long has worked; otherwise there is a wait before the next.
 pub(super) const WORKED: Duration = Duration::from_secs(1);
@@ -130,7 +130,7 @@ pub async fn follow(mut source: impl Source, pace: Pace) {
 
 async fn spread(source: &mut impl Source, most: Duration) {
     if !most.is_zero() {
-        source.pause(most.mul_f64(f64::from(u16::try_from(random() % 1000).unwrap_or(0)) / 1000.0)).await;
+        source.pause(part_of(most)).await;
     }
 }
 

@@ -15,6 +15,7 @@ pub mod lines;
 mod quiet;
 pub mod race;
 pub mod raw;
+pub mod returned;
 pub mod servers;
 pub mod typed;
 

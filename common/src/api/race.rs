@@ -151,6 +151,9 @@ impl Servers {
                 away.maybe_applied |= before;
             }
         }
+        if matches!(outcome.result, Err(ApiError::Away(_))) {
+            self.none_answered(began);
+        }
         if let (Err(ApiError::Unauthorized { server, .. }), Some(key)) = (&mut outcome.result, &outcome.server) {
             *server = key.to_string();
         }

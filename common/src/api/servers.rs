@@ -15,6 +15,7 @@ use std::time::Duration;
 use http::Uri;
 use tokio::time::Instant;
 
+use super::returned::Returned;
 use super::{ApiError, Client, Observe};
 use crate::backoff::jitter;
 use crate::kubeconfig::{ConfigError, Loaded, Seen, Source};
@@ -68,6 +69,7 @@ struct Inner {
     settings: Settings,
     observer: Arc<dyn Observe>,
     state: Mutex<State>,
+    returned: Returned,
 }
 
 #[derive(Default)]
@@ -136,7 +138,7 @@ impl Servers {
     /// Touches no file and makes no connection.
     #[must_use]
     pub fn new(settings: Settings, observer: Arc<dyn Observe>) -> Self {
-        Self(Arc::new(Inner { settings, observer, state: Mutex::default() }))
+        Self(Arc::new(Inner { settings, observer, state: Mutex::default(), returned: Returned::default() }))
     }
 
     /// Whether the node's own API server comes first, as its health says. It does at the start.
@@ -223,6 +225,18 @@ impl Servers {
         if state.current.as_ref() != Some(key) {
             state.current = Some(key.clone());
         }
+        drop(state);
+        self.0.returned.answered();
+    }
+
+    /// Waits so long before another call; not much longer than until API servers that are all away answer again.
+    pub async fn pause(&self, wait: Duration) {
+        self.0.returned.pause(wait).await;
+    }
+
+    /// Ends a moment after API servers that were all away for long answer again.
+    pub(super) async fn returned(&self) {
+        self.0.returned.after_long().await;
     }
 
     /// Records that a server answered, without a judgement of the answer.
@@ -230,6 +244,7 @@ impl Servers {
         if let Some(server) = self.state().servers.iter_mut().find(|s| s.key == *key) {
             server.answered = Some(Instant::now());
         }
+        self.0.returned.answered();
     }
 
     /// Whether a call had an answer from the server within this time.
@@ -250,6 +265,11 @@ impl Servers {
         if state.current.as_ref() == Some(key) {
             state.current = None;
         }
+    }
+
+    /// Records that none answered a call that began then.
+    pub(crate) fn none_answered(&self, began: Instant) {
+        self.0.returned.none_answered(began);
     }
 
     pub(crate) fn observer(&self) -> &dyn Observe {

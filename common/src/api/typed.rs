@@ -15,7 +15,7 @@ use kube::core::params::WatchParams;
 use kube::core::{Request, Status, WatchEvent};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::ask::{Collection, NamedCall};
 use super::follow::{End, Pace, Source, WORKED, follow};
@@ -159,7 +159,8 @@ where
         let lived = opened.map_or(Duration::ZERO, |at: Instant| at.elapsed());
         // Whatever ended it: another API server may do better. Otherwise the one that answers everything else would be
         // asked for this watch first for ever.
-        if let Some(key) = server.filter(|_| lived <= WORKED && !matches!(end, End::Closed)) {
+        let is_blamed = lived <= WORKED && !matches!(end, End::Closed | End::Resume(_));
+        if let Some(key) = server.filter(|_| is_blamed) {
             self.follow.servers.bad(&key);
         }
         (end, lived)
@@ -176,8 +177,11 @@ where
     }
 
     async fn pause(&mut self, wait: Duration) {
-        // A kick ends the wait too.
-        let _ = timeout(wait, self.follow.kick.notified()).await;
+        let Follow { servers, kick, .. } = &self.follow;
+        tokio::select! {
+            () = servers.pause(wait) => {}
+            () = kick.notified() => {}
+        }
     }
 }
 
@@ -214,8 +218,7 @@ where
         if !(self.emit)(Followed::Alive).await {
             return End::Closed;
         }
-        let server = by.clone();
-        let mut lines = Lines::new(response);
+        let (server, mut lines) = (by.clone(), Lines::new(response));
         let began = *opened.insert(Instant::now());
         let limit = Duration::from_secs(seconds);
         let bad = |failure, from| {
@@ -225,6 +228,7 @@ where
             lost(server.as_ref(), failure, from)
         };
         let mut news = began;
+        let mut returned = std::pin::pin!(servers.returned());
         loop {
             let batch = tokio::select! {
                 batch = lines.next(limit + OVERDUE) => batch,
@@ -247,6 +251,8 @@ where
                 () = sleep_until(began + limit + OVERDUE) => {
                     return lost(server.as_ref(), Failure::Timeout(limit + OVERDUE), Some(from));
                 }
+                // The watch may hang since the API servers were away, and learn late of what happened meanwhile.
+                () = &mut returned => return End::Resume(from),
                 // The watch is not trusted. If it showed nothing at all, the version is not trusted either.
                 () = kick.notified() => {
                     let what = "the watch showed nothing for longer than it should, and was opened anew";
