@@ -128,6 +128,8 @@ pub enum Event {
         /// The node.
         node: String,
     },
+    /// The next window may open, where windows open in turn.
+    Turn,
     /// The interface's link is up or down (or the interface is gone).
     Link {
         /// Whether frames can pass.
@@ -137,6 +139,11 @@ pub enum Event {
     Unheard(BTreeSet<IpAddr>),
     /// The clocks disagree about how much time has passed by more than a second: the machine may have stood still.
     ClockJump(Duration),
+    /// This node is to take part no longer, and its process goes on.
+    Withdraw {
+        /// Whether nobody wants the VIPs any more, as far as this node knows: nothing is handed over.
+        unwanted: bool,
+    },
     /// The process is asked to end.
     Shutdown,
 }

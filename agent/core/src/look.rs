@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::mac::Mac;
+use crate::planted::planted;
 use crate::time::Time;
 
 /// The time between two probes.
@@ -12,10 +13,12 @@ const APART: Duration = Duration::from_millis(100);
 const PROBES: u8 = 3;
 /// A step this late may have missed frames.
 const SLACK: Duration = Duration::from_millis(100);
-/// A VIP that was heard is probed again after this. The first time, its host may be a node that is just releasing the
-/// VIP.
-const SOON: Duration = Duration::from_secs(1);
-/// The time to the next probe after a report.
+/// A host that has the VIP may be a node that is just letting go: it is asked again after this, for [`LATER`] in all.
+const SOON: Duration = Duration::from_millis(500);
+/// How long a host that does not take part has the VIP before it is reported.
+const FOREIGN: Duration = Duration::from_secs(1);
+/// After so long, whoever has the VIP keeps it: that is reported of a node, too, and the host is asked again only each time that this has
+/// passed.
 const LATER: Duration = Duration::from_secs(10);
 
 /// The progress of probing for a VIP.
@@ -25,8 +28,15 @@ pub(crate) struct Look {
     next: Time,
     /// The time between two probes.
     apart: Duration,
-    heard: Option<Mac>,
+    heard: Option<Owner>,
     told: bool,
+}
+
+/// The host that has the VIP.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    mac: Mac,
+    since: Time,
 }
 
 /// What is to be done.
@@ -46,9 +56,9 @@ impl Look {
         Self { asked: 0, next: now, apart: APART.max(spacing.unwrap_or_default()), heard: None, told: false }
     }
 
-    /// Another host has the VIP, and this was reported.
-    pub(crate) fn foreign(now: Time, spacing: Option<Duration>, mac: Mac) -> Self {
-        Self { heard: Some(mac), told: true, ..Self::new(now + LATER, spacing) }
+    /// Another host has the VIP. `told`: this was reported.
+    pub(crate) fn foreign(now: Time, spacing: Option<Duration>, mac: Mac, told: bool) -> Self {
+        Self { heard: Some(Owner { mac, since: now }), told, ..Self::new(now + SOON, spacing) }
     }
 
     /// How long the search takes if nobody answers.
@@ -60,21 +70,35 @@ impl Look {
         self.next
     }
 
-    /// The host that has the VIP.
+    /// The host that has the VIP, once it was reported.
     pub(crate) fn owner(&self) -> Option<Mac> {
-        self.heard.filter(|_| self.told)
+        self.heard.filter(|_| self.told).map(|owner| owner.mac)
     }
 
-    /// Another host claims the VIP. True: report this.
-    pub(crate) fn hear(&mut self, now: Time, mac: Mac) -> bool {
-        let again = self.heard.replace(mac) == Some(mac);
+    /// Whether another host has had the VIP for longer than a node takes that is just letting go.
+    pub(crate) fn is_kept(&self, now: Time) -> bool {
+        self.heard.is_some_and(|owner| now.since(owner.since) >= FOREIGN)
+    }
+
+    /// Another host claims the VIP. `is_node`: the host takes part. True: report this.
+    pub(crate) fn hear(&mut self, now: Time, mac: Mac, is_node: bool) -> bool {
+        let owner = Owner { mac, since: self.heard.map_or(now, |owner| owner.since) };
+        self.heard = Some(owner);
         let waits = self.asked == 0 && self.next > now;
         if waits {
             return false;
         }
+        let had = now.since(owner.since);
         self.asked = 0;
-        self.next = now + if again { LATER } else { SOON };
-        again && !std::mem::replace(&mut self.told, true)
+        let (again, soon) = if self.apart > APART {
+            // Where frames are limited there is no room for more: once soon, and then seldom.
+            (had.is_zero(), FOREIGN.max(Self::takes(self.apart)))
+        } else {
+            (had < LATER, SOON)
+        };
+        self.next = now + if again && !planted!(WaitsForNodes) { soon } else { LATER };
+        let reported_after = if is_node { LATER } else { FOREIGN };
+        had >= reported_after && !std::mem::replace(&mut self.told, true)
     }
 
     /// Time has passed.
@@ -131,17 +155,30 @@ mod tests {
         assert_eq!(asked, [0, 200, 400]);
     }
 
-    #[test]
-    fn another_owner_is_told_when_it_is_heard_for_the_second_time() {
+    /// The moments at which the VIP is probed for that this host has, and when the host is reported.
+    fn asked(until: u64, is_node: bool) -> (Vec<u64>, Vec<u64>) {
         let mut look = Look::new(at(0), None);
-        look.tick(at(0));
-        assert!(!look.hear(at(1), MAC), "it may be a node that is just letting go");
-        assert!(!look.hear(at(2), MAC), "of the same answer");
-        assert_eq!(look.tick(at(500)), Found::Waits);
-        assert_eq!(look.tick(at(1_001)), Found::Ask);
-        assert!(look.hear(at(1_002), MAC));
-        assert_eq!((look.owner(), look.tick(at(11_000))), (Some(MAC), Found::Waits));
-        assert_eq!(look.tick(at(11_002)), Found::Ask);
-        assert!(!look.hear(at(11_003), MAC), "once");
+        let (mut asked, mut told) = (vec![], vec![]);
+        for ms in 0..until {
+            if look.tick(at(ms)) == Found::Ask {
+                asked.push(ms);
+                told.extend(look.hear(at(ms), MAC, is_node).then_some(ms));
+                assert!(!look.hear(at(ms), MAC, is_node), "of the same answer");
+            }
+        }
+        (asked, told)
+    }
+
+    #[test]
+    fn another_owner_is_asked_often_at_first_and_told_once() {
+        let (often, told) = asked(35_000, false);
+        assert_eq!(often[..4], [0, 500, 1_000, 1_500], "it may be a node that is just letting go");
+        assert_eq!(often[often.len() - 3..], [10_000, 20_000, 30_000]);
+        assert_eq!(told, [1_000]);
+    }
+
+    #[test]
+    fn a_node_is_told_of_when_it_has_kept_the_vip() {
+        assert_eq!(asked(35_000, true).1, [10_000]);
     }
 }

@@ -26,6 +26,26 @@ pub enum Bug {
     AnyFamily,
     /// An answer to a broadcast counts, whether or not the host that it names answers.
     BelievesBroadcasts,
+    /// Whoever answers for a VIP of a holder is the holder.
+    AnyOwnerIsHolder,
+    /// The node that handed the VIPs over, and serves until it hears its successor, is taken for another owner.
+    ContestsItsGiver,
+    /// A look goes on with a sender whose probes the network has begun to drop.
+    GoesOnAsDropped,
+    /// A holder that is to end gives up when one release was not answered.
+    GivesUpRelease,
+    /// A Lease whose VIPs nobody wants any more is handed over like any other.
+    HandsOverNothing,
+    /// A VIP that another node has is looked for as seldom as one that a foreign host has.
+    WaitsForNodes,
+    /// An expired Lease is taken from a holder that answers, whether or not writes work.
+    TakesFromTheLiving,
+    /// Sessions expire though nobody can renew them.
+    RefusedTimeCounts,
+    /// A VIP whose record was deleted is taken while the fence of the node may last that carries it.
+    TakesFromTheHanging,
+    /// Whoever carries VIPs provisionally is a foreign owner to those that look for them.
+    OnlyHoldersCarry,
     /// What a router with proxy ARP answers for a VIP counts, whoever has the VIP.
     BelievesProxies,
     /// Whoever answers a probe from 0.0.0.0 for a node's address, and whichever probe, shows that these pass.

@@ -8,9 +8,12 @@
 //! Only the answer to a probe that went to one MAC address counts as the holder's. An answer to a broadcast names a MAC address,
 //! which is asked at once: ARP suppression (EVPN, NSX, OVN) answers broadcasts for hosts that are gone.
 
+mod owners;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
+use self::owners::Owners;
 use super::evidence::{Form, Sender};
 use super::lease::Declaration;
 use super::mac::Mac;
@@ -160,6 +163,10 @@ pub struct Witness {
     deaf_at: Time,
     answered: Option<(Time, Mac)>,
     in_tenure: bool,
+    /// Who was heard to have the VIPs.
+    owners: Owners,
+    /// Nodes that take part: whichever of them has a VIP is no foreign host.
+    peers: Vec<Mac>,
     /// The last tenure whose holder answered. It may become the target again after this node held provisionally.
     last_tenure: Option<Declaration>,
 }
@@ -192,6 +199,8 @@ impl Witness {
             deaf_at: Time::default(),
             answered: None,
             in_tenure: false,
+            owners: Owners::default(),
+            peers: vec![],
             last_tenure: None,
         }
     }
@@ -208,6 +217,7 @@ impl Witness {
         if !self.vips.iter().copied().eq(addresses.clone()) {
             // The host did not answer for another address, which may have gone by itself.
             self.gone = None;
+            self.owners = Owners::of(addresses.clone().into_iter().count());
         }
         self.vips.clear();
         self.vips.extend(addresses);
@@ -229,6 +239,7 @@ impl Witness {
             self.must_answer_anew();
         }
         self.vips = vips.collect();
+        self.owners = Owners::of(self.vips.len());
         let target = target.to_owned();
         if let Target::Holder(declaration) = std::mem::replace(&mut self.target, target)
             && self.in_tenure
@@ -269,12 +280,22 @@ impl Witness {
         self.own = own;
         if self.forms.looks != looks {
             let fresh = !self.forms.both && self.quiet == 0;
+            // The network has begun to drop the probes of one sender, or passes them again: what was asked as that one says nothing.
+            let other = looks.first != self.forms.looks.first && !planted!(GoesOnAsDropped);
             self.forms.looks = looks;
-            if fresh {
+            if other && self.target == Target::Anybody {
+                (self.misses, self.quiet) = (0, 0);
+            }
+            if fresh || other {
                 self.forms.begin();
             }
             self.forms.answered |= looks.works && self.forms.sender == looks.first;
         }
+    }
+
+    /// These are nodes that take part.
+    pub fn set_peers(&mut self, peers: Vec<Mac>) {
+        self.peers = peers;
     }
 
     /// These hosts answer for others, and probes from 0.0.0.0 pass.
@@ -327,12 +348,12 @@ impl Witness {
 
     /// Another host spoke for `address`, which is a VIP or belongs to a third party.
     pub fn heard(&mut self, now: Time, address: IpAddr, mac: Mac, form: Form) {
-        if self.vips.contains(&address) {
+        if let Some(nth) = self.vips.iter().position(|vip| *vip == address) {
             let declared = match &self.target {
                 Target::Holder(declaration) => declaration.macs.contains(&mac),
                 _ => true,
             };
-            self.heard_owner(now, mac, declared, form);
+            self.heard_owner(now, (mac, nth), declared, form);
         } else if let Some(party) = self.parties.iter_mut().find(|party| party.address == address)
             && let Some(window) = &mut self.window
             && (form.is_answer() || planted!(ClaimsEntitle))
@@ -350,7 +371,7 @@ impl Witness {
 
     /// The target was heard, from a MAC address that it may not have declared.
     pub fn heard_target(&mut self, now: Time, mac: Mac, form: Form) {
-        self.heard_owner(now, mac, true, form);
+        self.heard_owner(now, (mac, 0), true, form);
     }
 
     /// A host spoke for a VIP that is perhaps not asked for: one that the holder has not declared yet, or that was held back
@@ -366,14 +387,28 @@ impl Witness {
         }
     }
 
-    fn heard_owner(&mut self, now: Time, mac: Mac, is_target: bool, form: Form) {
+    /// A host spoke for the VIP with that place among those that are asked for.
+    fn heard_owner(&mut self, now: Time, (mac, nth): (Mac, usize), is_target: bool, form: Form) {
         if form.is_answer() && !self.is_asked(mac, form) && !planted!(BelievesBroadcasts) {
             // Perhaps another host answers for one that is gone.
             self.name(mac);
             return;
         }
+        if is_target && matches!(self.target, Target::Holder(_)) {
+            self.owners.is_holders(nth);
+        }
+        if !is_target && !self.has_all(mac, nth) && !planted!(AnyOwnerIsHolder) {
+            return;
+        }
         self.is_there(now, mac);
         self.in_tenure |= is_target && (form.is_answer() || planted!(ClaimsEntitle));
+    }
+
+    /// Whether a host that the target has not declared counts as the holder: see [`Owners::has_all`]. Another node of the election does: it
+    /// may have taken over.
+    fn has_all(&mut self, mac: Mac, nth: usize) -> bool {
+        let declares = matches!(&self.target, Target::Holder(declaration) if !declaration.macs.is_empty());
+        !declares || self.vips.len() == 1 || self.peers.contains(&mac) || self.owners.has_all(mac, nth)
     }
 
     /// Whether the probe of the open window went to that host alone, and the frame answers a probe with its sender.
@@ -388,7 +423,9 @@ impl Witness {
     fn name(&mut self, mac: Mac) {
         // Behind a host that answers for others, whoever else answers comes first.
         let is_proxy = |mac| self.proxies.contains(&mac);
-        if self.named.is_some_and(|named| named == mac || !is_proxy(named) || is_proxy(mac)) {
+        // The holder comes before a foreign host, and whoever was not asked yet before a host that did not answer.
+        let rank = |mac| (is_proxy(mac), !self.is_declared(mac), self.gone == Some(mac));
+        if self.named.is_some_and(|named| named == mac || rank(named) <= rank(mac)) {
             return;
         }
         self.named = Some(mac);
@@ -396,6 +433,10 @@ impl Witness {
             // A frame may get lost: what was missed before says nothing about the host that was named.
             self.misses = 0;
         }
+    }
+
+    fn is_declared(&self, mac: Mac) -> bool {
+        matches!(&self.target, Target::Holder(declaration) if declaration.macs.contains(&mac))
     }
 
     /// The next window asks a host that was named, or everybody once more after that one did not answer: for what it was named for.
@@ -513,6 +554,25 @@ impl Witness {
     #[must_use]
     pub fn answer(&self, now: Time) -> Option<Mac> {
         self.answered.filter(|(at, _)| now.since(*at) <= SLOW + self.interval).map(|(_, mac)| mac)
+    }
+
+    /// Whether a holder is asked, and has not answered for longer than two windows.
+    #[must_use]
+    pub fn misses_holder(&self, now: Time) -> bool {
+        let is_asked = matches!(self.target, Target::Holder(_)) && self.next().is_some();
+        is_asked && self.answered.is_none_or(|(at, _)| now.since(at) > self.interval * 2)
+    }
+
+    /// Whether a holder is looked for.
+    #[must_use]
+    pub const fn is_for_holder(&self) -> bool {
+        matches!(self.target, Target::Holder(_))
+    }
+
+    /// Whether the next window asks again because the last one was not answered, or was answered by a host that has to be asked alone.
+    #[must_use]
+    pub const fn is_deciding(&self) -> bool {
+        self.misses > 0 || self.quiet > 0 || self.is_verifying()
     }
 
     /// Probes missed in a row, and when the last answer was heard.

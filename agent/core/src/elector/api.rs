@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::action::Cause;
 use crate::lease::Record;
+use crate::peers::KNOWN;
 use crate::time::Time;
 
 /// How many writes without an answer are remembered.
@@ -15,6 +17,10 @@ const UNANSWERED: usize = 8;
 pub(super) struct Api {
     /// Since when no call has been answered; None while the API answers.
     pub(super) away: Option<Time>,
+    /// When the last silence began. One that follows another within [`KNOWN`] continues it.
+    began: Option<Time>,
+    /// When a call was last answered after others had not been.
+    back: Option<Time>,
     /// When a call was last answered.
     pub(super) last_answer: Time,
     /// The read under way.
@@ -69,12 +75,17 @@ pub(super) enum Purpose {
 impl Api {
     /// Notes that the API has answered.
     pub(super) fn answered(&mut self, now: Time) {
-        self.away = None;
+        if self.away.take().is_some() {
+            self.back = Some(now);
+        }
         self.last_answer = now;
     }
 
     /// Notes that a call was not answered. `sent`: when the call was sent.
     pub(super) fn not_answered(&mut self, sent: Time) {
+        if self.away.is_none() && self.back.is_none_or(|back| sent.since(back) >= KNOWN) {
+            self.began = Some(sent);
+        }
         self.away.get_or_insert(sent);
     }
 
@@ -85,6 +96,16 @@ impl Api {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// When the last silence began.
+    pub(super) const fn away_began(&self) -> Option<Time> {
+        self.began
+    }
+
+    /// Whether a call was not answered within that time.
+    pub(super) fn was_away(&self, now: Time, within: Duration) -> bool {
+        self.away.is_some() || self.back.is_some_and(|back| now.since(back) < within)
     }
 
     /// Whether a write may be sent now: no write is under way, and no read, which comes first after a conflict. With the API

@@ -1,5 +1,6 @@
 //! Whether and when this node may take the Lease, by what happened before.
 
+use super::trying::Trial;
 use crate::lease::Declaration;
 use crate::moves::Moves;
 use crate::time::Time;
@@ -17,6 +18,8 @@ pub(super) struct Candidacy {
     pub(super) misjudged_until: Time,
     /// When this node writes its own entry among the Lease's participants.
     pub(super) participate_at: Option<Time>,
+    /// Whether writes work, while an expired Lease's holder answers.
+    pub(super) trial: Trial,
     /// How often this node has carried the VIPs without a Lease, or let them go again, since it last took the Lease. Each
     /// time gives it another turn.
     pub(super) turns: u32,

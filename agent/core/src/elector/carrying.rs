@@ -139,7 +139,8 @@ impl Elector {
             vip.take_off(Put::Refused);
         }
         self.report(Report::CannotCarry { address, reason });
-        let is_out = |vip: &Vip| vip.put == Put::Refused || vip.foreign_owner().is_some();
+        let now = self.step.at.now;
+        let is_out = |vip: &Vip| vip.put == Put::Refused || vip.is_kept_elsewhere(now);
         if self.vips.values().all(is_out) && self.is_carrying() {
             self.cannot_carry();
         }

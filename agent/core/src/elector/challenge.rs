@@ -110,6 +110,12 @@ impl Elector {
     /// Another host claims a VIP that is held here.
     pub(super) fn challenged(&mut self, address: IpAddr, mac: Mac) {
         let now = self.step.at.now;
+        if self.serves_until_it_hears(mac) {
+            // It may not have heard this node yet.
+            let vip = self.vips.get_mut(&address);
+            self.step.again |= vip.is_some_and(|vip| vip.defend(now));
+            return;
+        }
         let by = self.is_peer(mac).then_some(mac);
         let Role::Holding(holding) = &mut self.role else { return };
         let challenges = &mut holding.challenges;
@@ -119,6 +125,14 @@ impl Elector {
         if !behind && now >= challenges.rests_until(by) {
             self.challenge();
         }
+    }
+
+    /// Whether the last holder speaks, which handed the Lease over to this node: it serves on until it hears the announcement.
+    fn serves_until_it_hears(&self, mac: Mac) -> bool {
+        let Role::Holding(holding) = &self.role else { return false };
+        let gave = holding.given_until.is_some_and(|until| self.step.at.now < until) && !planted!(ContestsItsGiver);
+        let me = &self.rules.node;
+        gave && self.holder_with(mac).is_some_and(|name| name != me && self.candidacy.last_holders().contains(&name))
     }
 
     /// Claims that wait become a challenge.

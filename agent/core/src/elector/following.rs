@@ -88,6 +88,9 @@ impl Elector {
         if !self.is_fit(cause) && !self.is_left_to_others_no_longer() {
             return;
         }
+        if cause == Cause::Expiry && self.is_answered_by_holder() && !self.has_had_its_time() {
+            return;
+        }
         // Where nothing answers this node, nothing may hear it: others come first.
         let unheard = looks && self.segment.echo.state(self.step.at.now) == State::Nobody && !self.peers().is_empty();
         if unheard && !self.is_left_to_others_no_longer() {
@@ -286,6 +289,9 @@ impl Elector {
         let returns = matches!(cause, Cause::Witness | Cause::Expiry | Cause::Provisional | Cause::Adopted);
         if let (true, Role::Holding(holding)) = (returns, &mut self.role) {
             holding.returns_until = Some(self.step.at.now + self.rules.lease_duration);
+        }
+        if let (Cause::Handover, Role::Holding(holding)) = (cause, &mut self.role) {
+            holding.given_until = Some(self.step.at.now + self.rules.handover_grace);
         }
         if cause == Cause::Witness {
             self.took_by_silence();

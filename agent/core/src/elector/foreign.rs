@@ -43,9 +43,11 @@ impl Elector {
         if !self.claims_count() {
             return;
         }
+        let missed = self.segment.witness.misses_holder(now) && !self.is_peer(mac);
         let Some(vip) = self.vips.get_mut(&address) else { return };
-        if !searching && matches!(vip.search, Search::Done) {
-            // A participant has the VIP: it defends it.
+        if !searching && !missed && matches!(vip.search, Search::Done) {
+            // A participant has the VIP: it defends it, as long as it is there.
+            vip.claimed = None;
             return;
         }
         let new = Claimed { mac, first: now, last: now, foreign: None, told: None };
@@ -92,12 +94,16 @@ impl Elector {
         }
         let (now, spacing) = (self.step.at.now, self.rules.probe_spacing());
         let mut found = vec![];
+        let lease = self.lease.view();
         for (address, vip) in &mut self.vips {
             let Some(claimed) = &mut vip.claimed else { continue };
             if claimed.foreign.take().is_none() {
                 continue;
             }
-            let tells = claimed.told.is_none_or(|told| now.since(told) >= TOLD_AGAIN);
+            // A node may have the VIP by another Lease, and not know yet that it is to have it no longer.
+            let is_node = lease.is_some_and(|view| view.participant_with(claimed.mac).is_some());
+            let lasts = !is_node || now.since(claimed.first) >= TOLD_AGAIN;
+            let tells = lasts && claimed.told.is_none_or(|told| now.since(told) >= TOLD_AGAIN);
             if tells {
                 claimed.told = Some(now);
             }
@@ -110,8 +116,8 @@ impl Elector {
                 self.report(Report::ForeignOwner { address, mac });
             }
             if let Some(vip) = self.vips.get_mut(&address).filter(|_| others) {
-                vip.claimed = None;
-                vip.search = Search::On(Look::foreign(now, spacing, mac));
+                let told = vip.claimed.take().is_some_and(|claimed| claimed.told.is_some());
+                vip.search = Search::On(Look::foreign(now, spacing, mac, told));
             }
         }
         self.step.again |= others;

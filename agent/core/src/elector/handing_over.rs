@@ -103,6 +103,7 @@ impl Elector {
             refresh: now,
             probe: now + LISTEN,
             released: false,
+            unanswered: false,
             sent: holding.sent,
             to: successor.clone(),
         };

@@ -29,6 +29,8 @@ pub(super) struct Holding {
     pub(super) leaving_since: Option<Time>,
     /// Until when the last holder may come back with the VIP: it did not let the VIP go, and its Lease would have ended then.
     pub(super) returns_until: Option<Time>,
+    /// The last holder handed the Lease over, and serves until it hears this node: for so long at most.
+    pub(super) given_until: Option<Time>,
     /// A renewal met a conflict, and the Lease was not read since: the Lease may belong to another node.
     pub(super) in_doubt: bool,
     /// Whether the segment hears this node.
@@ -52,6 +54,7 @@ impl Elector {
             challenges: Challenges::default(),
             leaving_since: None,
             returns_until: None,
+            given_until: None,
             in_doubt: false,
             heard: Heard::default(),
             look: self.step.at.now,

@@ -76,10 +76,12 @@ impl Elector {
             Event::Removed { address } => self.was_removed(address),
             Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
             Event::NodeSilent { node } => self.suspect(&node),
+            Event::Turn => self.has_turn(),
             Event::NodeHeard { node } => self.suspect_no_more(&node),
             Event::Link { up } => self.link_changed(up),
             Event::Unheard(addresses) => self.unheard_changed(addresses),
             Event::ClockJump(by) => self.late(by),
+            Event::Withdraw { unwanted } => self.withdraw(unwanted),
             Event::Shutdown => self.process.end(),
         }
     }
@@ -125,6 +127,10 @@ impl Elector {
         }
         if let Role::Holding(holding) = &mut self.role {
             holding.in_doubt = false;
+            if self.lease.view().is_none() {
+                // Somebody deleted the Lease, and with it the names of all nodes: without it this node looks like a foreign host.
+                self.api.next_write = self.step.at.now;
+            }
         }
         self.tell_of_twin();
         if !self.is_anothers() {

@@ -27,6 +27,8 @@ pub(super) struct Leaving {
     pub(super) refresh: Time,
     pub(super) probe: Time,
     pub(super) released: bool,
+    /// A release was not answered.
+    pub(super) unanswered: bool,
     /// When the last renewal of the ending tenure was sent: this node goes back to that tenure if the release fails.
     pub(super) sent: Time,
     /// The successor that the release names; None: anybody.
@@ -38,7 +40,9 @@ pub(super) const LISTEN: Duration = Duration::from_millis(100);
 
 /// A host that was heard within this time before the Lease named another holder is that holder: a watch is not slower.
 const JUST_BEFORE: Duration = Duration::from_millis(500);
-/// How long a holder listens for a successor when its process is to end and its release was not answered.
+/// The pause after the first release that was not answered.
+const RELEASE_AGAIN: Duration = Duration::from_millis(100);
+/// How long a holder listens for a successor when its process is to end and two of its releases were not answered.
 const LISTEN_LONGER: Duration = Duration::from_millis(1_500);
 
 impl Elector {
@@ -112,22 +116,26 @@ impl Elector {
     }
 
     /// After a conflict the Lease is read, and the release tried again. A release without an answer may have taken effect: a
-    /// node that is to end listens for its successor a little longer, any other goes on as holder.
+    /// node that is to end tries once more and listens for its successor, any other goes on as holder.
     pub(super) fn release_failed(&mut self, failure: Failure) {
-        if failure != Failure::Conflict {
-            self.release_unanswered();
-        }
-        let Role::Leaving(leaving) = &self.role else { return };
         if failure == Failure::Conflict {
             return;
         }
+        self.release_unanswered();
+        let Role::Leaving(leaving) = &mut self.role else { return };
         let sent = leaving.sent;
+        let again = std::mem::replace(&mut leaving.unanswered, true) || planted!(GivesUpRelease);
         if self.is_anothers() {
             // The release took effect, and the Lease is another node's by now: the watch showed only that.
             self.released();
         } else if self.process.is_ending() {
-            let soon = self.step.at.now + LISTEN_LONGER;
-            self.with_leaving(|l| l.grace_ends = l.grace_ends.min(soon));
+            let now = self.step.at.now;
+            if again {
+                self.with_leaving(|l| l.grace_ends = l.grace_ends.min(now + LISTEN_LONGER));
+            } else {
+                // The API server may have been slow for a moment only.
+                self.api.next_write = now + RELEASE_AGAIN;
+            }
         } else {
             self.service.ask_again_at = self.step.at.now + ASK_AGAIN;
             self.hold(sent);

@@ -34,7 +34,7 @@ impl Elector {
         // A few of a holder's VIPs suffice to tell whether the holder is there: those that it declares, of those known here.
         let (declared, most) = match target {
             Target::Holder(declaration) => (self.known_of(declaration), WITNESSED),
-            Target::Anybody | Target::Nothing => (&[][..], usize::MAX),
+            Target::Anybody | Target::Nothing => (&[][..], self.most_looked_for()),
         };
         // A VIP that a foreign owner has would answer for a holder that is gone. A VIP whose link is down here answers for nobody.
         let unheard = &self.segment.unheard;
@@ -46,13 +46,24 @@ impl Elector {
         self.segment.witness.set_senders(self.own_sender(), self.segment.echo.looks(now));
         let proxies = self.proxies();
         self.segment.witness.set_proxies(proxies);
+        let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);
+        let peers =
+            participants.filter(|(name, _)| **name != self.rules.node).flat_map(|(_, p)| p.macs.iter().copied());
+        self.segment.witness.set_peers(peers.collect());
         self.segment.witness.aim(now, target, vips.take(most));
         self.vouch();
         if self.segment.witness.end_window(now) {
             self.report(Report::ProbeMissed);
             self.step.again = true;
         }
-        if self.segment.witness.opens(now) {
+        if !self.segment.witness.opens(now) {
+            self.needs_no_turn();
+        } else if !self.takes_turn() {
+            // Whoever gives the turns has to know all that is asked.
+            let parties = self.third_parties();
+            self.segment.witness.set_parties(parties);
+            return;
+        } else {
             self.segment.turn = self.segment.turn.wrapping_add(usize::from(self.segment.witness.was_deaf()));
             let parties = self.third_parties();
             if self.segment.witness.asks_parties() && !parties.is_empty() {
@@ -66,6 +77,12 @@ impl Elector {
         if let Some(next) = self.segment.witness.next() {
             self.due(next);
         }
+    }
+
+    /// So many VIPs are looked for at a time. Under a limit of frames, as many as may leave with a third party: those that were not
+    /// asked for before a take are asked for after it.
+    fn most_looked_for(&self) -> usize {
+        self.rules.probes_each().map_or(usize::MAX, |each| each.saturating_sub(PARTIES_LIMITED).max(1))
     }
 
     /// The probes of this step leave, those later that would leave beside a broadcast for the same address.
@@ -107,7 +124,7 @@ impl Elector {
         all.extend(peers);
         let all = all.into_iter().map(|address| Party { address, mac: self.mac_of(address) }).collect();
         let is_limited = self.rules.frames_per_second.is_some();
-        let most = if is_limited { PARTIES_LIMITED } else { PARTIES };
+        let most = if is_limited || self.is_paced() { PARTIES_LIMITED } else { PARTIES };
         let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
         let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
         at_most(all, most, if is_limited { self.segment.turn } else { windows })

@@ -41,6 +41,8 @@ mod segment;
 mod service;
 mod snapshot;
 mod suspecting;
+mod trying;
+mod turns;
 mod twins;
 mod unleased;
 mod vip;
@@ -76,6 +78,7 @@ use segment::Segment;
 use service::Service;
 pub use snapshot::Snapshot;
 use suspecting::Suspicion;
+pub use turns::Urgency;
 use unleased::Unleased;
 use vip::Vip;
 
@@ -92,6 +95,8 @@ pub struct Elector {
     twin_told: Told,
     vips: BTreeMap<IpAddr, Vip>,
     role: Role,
+    /// Since when it carries the VIPs, for whatever reason.
+    carrying_since: Option<Time>,
     process: Process,
     /// The Lease as this node has seen it.
     lease: Observation,
@@ -133,6 +138,7 @@ impl Elector {
             twin_told: Told::default(),
             vips: BTreeMap::new(),
             role: Role::Following(Following::default()),
+            carrying_since: None,
             process: Process::Running,
             lease: Observation::default(),
             api: Api::default(),
@@ -152,6 +158,7 @@ impl Elector {
         if let Some(late) = self.step.begin(at) {
             self.late(late);
         }
+        self.wait_for_turn(at.now);
         self.segment.witness.begin(at.now);
         self.take_in(event);
         self.step.wake = None;
@@ -210,6 +217,7 @@ impl Elector {
 
     fn become_role(&mut self, role: Role) {
         self.role = role;
+        self.carrying_since = self.is_carrying().then(|| self.carrying_since.unwrap_or(self.step.at.now));
         self.step.again = true;
     }
 

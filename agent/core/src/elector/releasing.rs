@@ -17,6 +17,8 @@ pub(super) struct Releasing {
     /// The interface refused the VIPs. They are not taken back before the Lease is released: with each try the wait would begin
     /// anew, and no other node could ever have them.
     refused: bool,
+    /// This node had no VIP by the Lease any more: nobody waits for the release, and a new elector of the Lease waits for this one's end.
+    nothing: bool,
     /// These VIPs may still be on the interface.
     waits_for: BTreeSet<IpAddr>,
     /// The kernel has dropped the VIPs by then: the deadline of their fence.
@@ -30,6 +32,15 @@ pub(super) struct Releasing {
 const MOST_DOUBLED: u32 = 4;
 
 impl Elector {
+    /// This node is to take part no longer. What nobody wants is not handed over: whoever took the Lease by a hand-over would take what this
+    /// node has by another Lease for VIPs of this one.
+    pub(super) fn withdraw(&mut self, unwanted: bool) {
+        self.process.withdraw();
+        if unwanted && matches!(self.role, Role::Holding(_)) && !planted!(HandsOverNothing) {
+            self.let_go_and_release(Why::NotWanted);
+        }
+    }
+
     /// Carries the VIPs no longer, and releases the Lease, if this node holds it, when they are gone.
     pub(super) fn let_go_and_release(&mut self, why: Why) {
         if let Role::Holding(holding) = &self.role {
@@ -37,7 +48,14 @@ impl Elector {
             let waits_for =
                 if planted!(ReleasesAtOnce) { BTreeSet::new() } else { self.vips.keys().copied().collect() };
             let (refused, not_before) = (why == Why::CannotCarry, self.step.at.now);
-            self.releasing = Some(Releasing { refused, waits_for, at_latest, unanswered: 0, not_before });
+            self.releasing = Some(Releasing {
+                refused,
+                nothing: self.vips.is_empty(),
+                waits_for,
+                at_latest,
+                unanswered: 0,
+                not_before,
+            });
         }
         self.let_go(why);
     }
@@ -62,7 +80,9 @@ impl Elector {
             return;
         }
         // A renewal that is under way comes first: the release is based on what it wrote.
-        if (gone || self.due(at_latest)) && self.due(not_before) && self.api.may_write() {
+        // Once the API answers again, the release does not wait.
+        let due = repeated && self.api.away.is_none() || self.due(not_before);
+        if (gone || self.due(at_latest)) && due && self.api.may_write() {
             if refused && !repeated {
                 // Other nodes come first: an interface that does not remove the VIPs may have used up the pause.
                 self.candidacy.hold_off = self.candidacy.hold_off.max(self.step.at.now + CANNOT_CARRY);
@@ -76,7 +96,7 @@ impl Elector {
     /// perhaps only an annotation has changed.)
     pub(super) fn release_unanswered(&mut self) {
         let pause = self.rules.retry_period / 8;
-        if self.process.is_ending() {
+        if !self.process.goes_on() || self.releasing.as_ref().is_some_and(|releasing| releasing.nothing) {
             self.releasing = None;
         } else if let Some(releasing) = &mut self.releasing {
             releasing.not_before = self.step.at.now + pause * (1 << releasing.unanswered.min(MOST_DOUBLED));

@@ -6,8 +6,9 @@
 //! foreign owner keeps it from being carried; the other VIPs go on.
 //!
 //! The answer of a node that takes part may mean that a hold has not ended yet. It means that of the nodes that the Lease names as
-//! holders, and of no address that the node has for itself: the addresses of living nodes may be shown as a Service's by another load
-//! balancer. Any other node is a foreign owner of what it answers for.
+//! holders, of any while the API server is away and a lease duration after that (no Lease names who carries provisionally), and of no
+//! address that the node has for itself: the addresses of living nodes may be shown as a Service's by another load balancer. Any other
+//! node is a foreign owner of what it answers for.
 
 use std::net::IpAddr;
 
@@ -131,6 +132,7 @@ impl Elector {
         let peer = self.may_still_have(address, mac);
         let following = matches!(self.role, Role::Following(_));
         let holding = matches!(self.role, Role::Holding(_));
+        let is_node = self.is_peer(mac);
         let Some(vip) = self.vips.get_mut(&address) else { return false };
         if peer && following {
             vip.search = Search::Done;
@@ -149,7 +151,7 @@ impl Elector {
             }
             return holding;
         }
-        if look.hear(now, mac) {
+        if look.hear(now, mac, is_node) {
             self.report(Report::ForeignOwner { address, mac });
         }
         true
@@ -170,13 +172,28 @@ impl Elector {
         view.participant_with(mac).filter(|name| names.contains(&Some(name)) || before.contains(name))
     }
 
-    /// Whether an answer from there means that a holder which the Lease names still has the VIP. Of an address that the node has for
-    /// itself it does not.
+    /// Whether an answer from there means that a node has the VIP by this election: a holder that the Lease names, or one that carries
+    /// the VIPs provisionally. Of an address that the node has for itself it does not mean that.
     pub(super) fn may_still_have(&self, address: IpAddr, mac: Mac) -> bool {
         let participants = self.lease.view().map(|view| &view.notes.participants);
         let own =
             |name: &str| participants.and_then(|all| all.get(name)).is_some_and(|p| p.addresses.contains(&address));
-        self.holder_with(mac).is_some_and(|name| !own(name))
+        // A foreign owner that was found when nobody could carry the VIPs provisionally remains one.
+        let is_known = self.vips.get(&address).and_then(Vip::foreign_owner) == Some(mac);
+        let provisional = || self.provisional_with(mac).filter(|_| !is_known);
+        self.holder_with(mac).or_else(provisional).is_some_and(|name| !own(name))
+    }
+
+    /// The participant with that MAC address, if it may carry the VIPs provisionally: the API server was away lately, or the last holder
+    /// was lost. No Lease names it. While this node has carried the VIPs, no other node took them for free.
+    fn provisional_with(&self, mac: Mac) -> Option<&str> {
+        let (now, lately) = (self.step.at.now, self.rules.lease_duration);
+        let replaces =
+            matches!(&self.role, Role::Holding(holding) if holding.returns_until.is_some_and(|end| now < end));
+        let began = self.api.away_began();
+        let carried_on = self.carrying_since.is_some_and(|since| began.is_some_and(|began| since < began));
+        let may_be = self.rules.provisional && (replaces || self.api.was_away(now, lately) && !carried_on);
+        self.lease.view()?.participant_with(mac).filter(|_| may_be && !planted!(OnlyHoldersCarry))
     }
 
     /// Nothing more has to be asked about these VIPs.

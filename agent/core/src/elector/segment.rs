@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::looking::WITNESSED;
+use super::turns::Turns;
 use crate::echo::{self, Echo};
 use crate::evidence::Broadcasts;
 use crate::mac::Mac;
@@ -22,6 +23,8 @@ const FOREIGN_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) witness: Witness,
+    /// Whether its windows open by themselves.
+    pub(super) turns: Turns,
     /// How often no third party was heard: under a limit of frames another one is asked then.
     pub(super) turn: usize,
     pub(super) link: Link,
@@ -68,6 +71,7 @@ impl Segment {
     pub(super) fn new(rules: &Rules) -> Self {
         Self {
             witness: Witness::new(rules.witness_interval_for(WITNESSED), rules.witness_misses),
+            turns: Turns::default(),
             turn: 0,
             link: Link::Unknown,
             unheard: BTreeSet::new(),

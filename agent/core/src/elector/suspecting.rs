@@ -43,6 +43,14 @@ impl Elector {
         }
     }
 
+    /// A probe that had to wait for its turn leaves. After one that was not answered, the next ones are still sent.
+    pub(super) fn goes_on_suspecting(&mut self) {
+        if self.segment.witness.is_deciding() {
+            let probes = self.rules.witness_interval_for(WITNESSED) * 2;
+            self.suspicion.until = self.suspicion.until.max(self.step.at.now + probes);
+        }
+    }
+
     /// Whether the holder is probed: always, by the settings, or because its node was found silent.
     pub(super) fn watches_holder(&mut self) -> bool {
         !self.rules.witness_interval.is_zero() || self.is_suspected()
@@ -57,13 +65,13 @@ impl Elector {
     /// Whether the holder's node was found silent lately. What was found of one tenure says nothing about the next.
     fn is_suspected(&mut self) -> bool {
         let until = self.suspicion.until;
-        self.suspects() && !self.due(until)
+        self.suspects() && (self.waits() || !self.due(until))
     }
 
     /// As [`Elector::is_suspected`], by the time of the last step.
     #[must_use]
     pub fn is_suspecting(&self) -> bool {
-        self.suspects() && self.step.at.now < self.suspicion.until
+        self.suspects() && (self.waits() || self.step.at.now < self.suspicion.until)
     }
 
     fn suspects(&self) -> bool {

@@ -87,6 +87,11 @@ impl Vip {
         if let Search::On(look) = &self.search { look.owner() } else { None }
     }
 
+    /// Whether it is held back because another host has it, and keeps it.
+    pub(super) fn is_kept_elsewhere(&self, now: Time) -> bool {
+        matches!(&self.search, Search::On(look) if look.is_kept(now))
+    }
+
     pub(super) fn is_put(&self) -> bool {
         self.put == Put::Yes
     }

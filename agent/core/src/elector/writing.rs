@@ -207,6 +207,7 @@ impl Elector {
         match flight.purpose {
             // If somebody strips the annotation, it is not written again at once.
             Purpose::Participate => {
+                self.trial_worked(flight);
                 let again = if self.must_say_let_go() { self.rules.retry_period / 4 } else { PARTICIPATE_AGAIN };
                 self.candidacy.participate_at = Some(self.step.at.now + again);
             }
@@ -258,11 +259,15 @@ impl Elector {
         }
         match purpose {
             Purpose::Participate => {
+                if failure == Failure::Away {
+                    self.trial_failed();
+                }
                 let says = self.must_say_let_go();
                 let pause = if says { self.rules.retry_period / 4 } else { self.rules.retry_period };
                 self.candidacy.participate_at = Some(now + pause + self.turn_to_participate());
             }
             Purpose::Release => self.release_failed(failure),
+            Purpose::Take(Cause::Expiry) if failure != Failure::Conflict => self.trial_failed(),
             Purpose::Take(_) | Purpose::Renew => {}
         }
         self.step.again = true;

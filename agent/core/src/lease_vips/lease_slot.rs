@@ -8,7 +8,7 @@ use super::output::{Batch, Places};
 use super::{Assignment, Call};
 use super::{LeaseState, Report as OfLease};
 use crate::action::{Action as OfElector, Report, Why};
-use crate::elector::Elector;
+use crate::elector::{Elector, Urgency};
 use crate::event::{Event as ForElector, Moment, Node};
 use crate::health::Verdict;
 use crate::rules::Rules;
@@ -27,6 +27,8 @@ pub(super) struct LeaseSlot {
     leaving: bool,
     /// The current node; None: start nothing new.
     node: Option<Node>,
+    /// The probes of a window that opens in this step: they count for the limit of frames already.
+    counted: Vec<witness::Probe>,
 }
 
 impl LeaseSlot {
@@ -38,20 +40,23 @@ impl LeaseSlot {
             given: BTreeSet::new(),
             leaving: false,
             node: None,
+            counted: vec![],
         }
     }
 
-    /// Takes from the elector the VIPs that the assignment no longer has.
-    pub(super) fn take_away(&mut self, at: Moment, name: &str, assignment: &Assignment, batch: &mut Batch) {
+    /// Takes from the elector the VIPs that the assignment no longer has. None: nobody is to have the Lease any more.
+    pub(super) fn take_away(&mut self, at: Moment, name: &str, assignment: Option<&Assignment>, batch: &mut Batch) {
+        let unwanted = assignment.is_none();
+        let assignment = assignment.cloned().unwrap_or_default();
         let stays: BTreeSet<IpAddr> =
             self.given.iter().copied().filter(|address| assignment.vips.contains_key(address)).collect();
         if stays != self.given {
             self.give_these(at, name, stays, batch);
         }
         if !assignment.campaigns || assignment.vips.is_empty() {
-            self.assignment = assignment.clone();
+            self.assignment = assignment;
             self.node = None;
-            self.leave(at, name, batch);
+            self.leave(at, name, unwanted, batch);
         }
     }
 
@@ -96,7 +101,7 @@ impl LeaseSlot {
 
     fn begin(&mut self, at: Moment, name: &str, left_over: &[IpAddr], batch: &mut Batch) {
         let Some(node) = self.node.clone() else { return };
-        self.elector = Some(Elector::new(self.rules.clone()));
+        self.elector = Some(Elector::new(self.rules.clone()).in_turn());
         self.leaving = false;
         self.given.clear();
         self.step(at, name, ForElector::Node(node), batch);
@@ -119,9 +124,9 @@ impl LeaseSlot {
         }
     }
 
-    fn leave(&mut self, at: Moment, name: &str, batch: &mut Batch) {
+    fn leave(&mut self, at: Moment, name: &str, unwanted: bool, batch: &mut Batch) {
         if self.elector.is_some() && !std::mem::replace(&mut self.leaving, true) {
-            self.step(at, name, ForElector::Shutdown, batch);
+            self.step(at, name, ForElector::Withdraw { unwanted }, batch);
         }
     }
 
@@ -156,11 +161,17 @@ impl LeaseSlot {
                 }
                 // Whether another node is there.
                 OfElector::Probe { address, to, sender }
-                    if !self.given.contains(&address) && !self.asks_beside(address) =>
+                    if self.counted.is_empty() && !self.given.contains(&address) && !self.asks_beside(address) =>
                 {
                     batch.ask_peer(witness::Probe { address, to, sender });
                 }
-                OfElector::Probe { address, to, sender } => batch.probe(witness::Probe { address, to, sender }),
+                OfElector::Probe { address, to, sender } => {
+                    let probe = witness::Probe { address, to, sender };
+                    let is_counted = self.counted.contains(&probe);
+                    if is_counted { batch.probe_counted(probe) } else { batch.probe(probe) }
+                }
+                // The Lease had no VIP any more.
+                OfElector::Report(Report::LetGo(Why::NotWanted)) if dropped.is_none() => {}
                 OfElector::Report(what) => {
                     let vips = match &what {
                         Report::LetGo(Why::NotWanted) => dropped.into_iter().collect(),
@@ -195,6 +206,23 @@ impl LeaseSlot {
         if self.elector.is_none() && self.leaving {
             self.begin(at, name, &[], batch);
         }
+    }
+
+    /// How much its window matters that waits for its turn, if one does.
+    pub(super) fn waits_for_turn(&self) -> Option<Urgency> {
+        self.elector.as_ref()?.waits_for_turn()
+    }
+
+    /// What its next window asks.
+    pub(super) fn window(&self) -> Vec<witness::Probe> {
+        self.elector.as_ref().map(Elector::window).unwrap_or_default()
+    }
+
+    /// Its window opens. `window`: what leaves, and counts for the limit of frames already.
+    pub(super) fn open(&mut self, at: Moment, name: &str, window: Vec<witness::Probe>, batch: &mut Batch) {
+        self.counted = window;
+        self.step(at, name, ForElector::Turn, batch);
+        self.counted.clear();
     }
 
     pub(super) fn wake(&self) -> Option<Time> {

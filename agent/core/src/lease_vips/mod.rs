@@ -14,6 +14,7 @@ mod lease_slot;
 mod node_watch;
 mod output;
 mod parties;
+mod turns;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::core::{self, Core, Interface};
-use crate::elector::Snapshot;
+use crate::elector::{Snapshot, Urgency};
 use crate::event::{Event as ForElector, Moment, Node};
 use crate::evidence::Form;
 use crate::lease::Participant;
@@ -35,6 +36,7 @@ use crate::time::Time;
 use lease_slot::LeaseSlot;
 use node_watch::NodeWatch;
 use output::{Batch, Places};
+use turns::{Reason, Turns};
 
 /// An event of this core.
 pub type Event = core::Event<Input>;
@@ -58,6 +60,7 @@ pub struct LeaseVips {
     left: bool,
     places: Places,
     batch: Batch,
+    turns: Turns,
 }
 
 /// The state of one Lease, for others to read.
@@ -92,7 +95,13 @@ impl Core for LeaseVips {
     }
 
     fn wake(&self) -> Option<Time> {
-        self.slots.values().filter_map(LeaseSlot::wake).chain(self.batch.wake()).chain(self.watch.wake()).min()
+        self.slots
+            .values()
+            .filter_map(LeaseSlot::wake)
+            .chain(self.batch.wake())
+            .chain(self.watch.wake())
+            .chain(self.turns.next())
+            .min()
     }
 
     fn listens_for(&self) -> BTreeSet<IpAddr> {
@@ -119,6 +128,7 @@ impl LeaseVips {
     pub fn new(rules: Rules) -> Self {
         let batch = Batch::new(&rules);
         Self {
+            turns: Turns::new(&rules),
             watch: NodeWatch::new(Rules { witness_interval: Duration::ZERO, ..rules.clone() }),
             rules,
             node: Node::default(),
@@ -234,7 +244,8 @@ impl LeaseVips {
         let by_all = self.watch.is_passed_on(at.now, address, form);
         for (name, slot) in &mut self.slots {
             let here = slot.asks_on(&self.places, interface);
-            if here && (by_all || slot.waits_for_parties()) {
+            // What others say unasked is no answer that a window waits for.
+            if here && (by_all || form.is_answer() && slot.waits_for_parties()) {
                 slot.step(at, name, heard.clone(), &mut self.batch);
             }
         }
@@ -267,12 +278,38 @@ impl LeaseVips {
         }
     }
 
+    /// Opens the windows whose turn it is.
+    fn give_turns(&mut self, at: Moment) {
+        // Whose VIPs of one Lease are missed may be gone, though its node answers: its agent may have died.
+        let is_missed = |slot: &&LeaseSlot| slot.waits_for_turn() == Some(Urgency::Deciding);
+        let missed: BTreeSet<&str> = self.slots.values().filter(is_missed).map(LeaseSlot::holder).collect();
+        let waiting = self.slots.iter().filter_map(|(name, slot)| {
+            let urgency = slot.waits_for_turn()?;
+            let answers = self.watch.answers_for(name) && !missed.contains(slot.holder());
+            Some((name.clone(), Reason::of(urgency, answers)))
+        });
+        self.turns.wait(at.now, waiting);
+        self.batch.looks_wait(self.turns.is_pressing());
+        for (name, reason) in self.turns.due(at.now) {
+            let Some(slot) = self.slots.get_mut(&name) else { continue };
+            let window = slot.window();
+            if let Err(later) = self.batch.look(at.now, reason, &window, &self.places) {
+                self.turns.is_full(at.now, later);
+                return;
+            }
+            slot.open(at, &name, window, &mut self.batch);
+            self.turns.opened(at.now, &name);
+            self.batch.looks_wait(self.turns.is_pressing());
+        }
+    }
+
     /// Does everything that is due, and returns the outputs.
     fn finish(&mut self, at: Moment) -> Vec<Output> {
         self.watch_nodes(at);
         for (name, slot) in &mut self.slots {
             slot.advance(at, name, &mut self.batch);
         }
+        self.give_turns(at);
         self.slots.retain(|_, slot| !slot.is_over());
         let mut out = self.batch.flush(at.now, &self.places);
         if self.shutting_down && !self.left && self.slots.values().all(|slot| !slot.campaigns()) {
@@ -359,8 +396,7 @@ impl LeaseVips {
         }
         // A VIP is taken from its old Lease before its new Lease gets it.
         for (name, slot) in &mut self.slots {
-            let assignment = assignments.get(name).cloned().unwrap_or_default();
-            slot.take_away(at, name, &assignment, &mut self.batch);
+            slot.take_away(at, name, assignments.get(name), &mut self.batch);
         }
         for (name, assignment) in assignments {
             let slot = self.slots.entry(name.clone()).or_insert_with(|| LeaseSlot::new(&self.rules));

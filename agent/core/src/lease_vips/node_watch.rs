@@ -40,8 +40,10 @@ const CHOSEN_EVERY: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_millis(100);
 /// A node that was silent and answers after all is not suspected again so soon: its own address may have changed.
 const REST: Duration = Duration::from_secs(5);
-/// How often a frame of a watched node is passed on to electors that do not wait for it.
+/// How often an answer of another host is passed on to electors that do not wait for it.
 const PASSED_EVERY: Duration = Duration::from_millis(500);
+/// How often what other hosts say unasked is passed on, whoever says it.
+const CLAIMS_EVERY: Duration = Duration::from_millis(100);
 /// The VIPs of so many Leases are probed at a time at most because their holder's node is silent.
 const SUSPECTED_AT_ONCE: usize = 128;
 
@@ -68,6 +70,10 @@ pub(super) struct NodeWatch {
     /// The Leases, or this node, have changed since the watched nodes were chosen.
     stale: bool,
     choose_at: Time,
+    /// Whose answers were passed on to all electors lately, and when.
+    passed: Vec<(IpAddr, Time)>,
+    /// What other hosts say unasked is passed on from then.
+    claims_from: Time,
     /// The Lease that was suspected last: the next ones come after it.
     last: String,
     round_at: Time,
@@ -113,7 +119,6 @@ struct Watched {
     silent_since: Option<Time>,
     /// It is not suspected before.
     rests_until: Time,
-    passed_at: Option<Time>,
     /// Since when its next window could open, if there is no room for the probes yet.
     waits_since: Option<Time>,
     /// How often no third party was heard: others are asked then.
@@ -159,6 +164,8 @@ impl NodeWatch {
             ranks: BTreeMap::new(),
             stale: true,
             choose_at: Time::default(),
+            passed: vec![],
+            claims_from: Time::default(),
             last: String::new(),
             round_at: Time::default(),
         }
@@ -226,20 +233,25 @@ impl NodeWatch {
         answering
     }
 
-    /// Whether a frame for that address is passed on to all electors. A watched node answers several times a second; electors that
-    /// do not wait for its answer need not know each time.
+    /// Whether a frame for that address is passed on to all electors. A watched node answers several times a second, and a gateway
+    /// may speak hundreds of times; electors that do not wait for its answer need not know each time.
     pub(super) fn is_passed_on(&mut self, now: Time, address: IpAddr, form: Form) -> bool {
-        let Some(watched) = self.watched.values_mut().find(|watched| watched.peer.address == address) else {
-            return true;
-        };
         if !form.is_answer() {
-            return false;
+            // What a watched node says unasked, the watch knows.
+            let is_watched = self.watched.values().any(|watched| watched.peer.address == address);
+            let passes = !is_watched && now >= self.claims_from;
+            if passes {
+                self.claims_from = now + CLAIMS_EVERY;
+            }
+            return passes;
         }
-        let passes = watched.passed_at.is_none_or(|at| now >= at + PASSED_EVERY);
-        if passes {
-            watched.passed_at = Some(now);
+        let heard = self.passed.iter().position(|(one, _)| *one == address);
+        if let Some((_, at)) = heard.and_then(|nth| self.passed.get(nth)).filter(|(_, at)| now < *at + PASSED_EVERY) {
+            return *at == now;
         }
-        passes
+        self.passed.retain(|(one, at)| *one != address && now < *at + PASSED_EVERY);
+        self.passed.push((address, now));
+        true
     }
 
     /// Whether it is time to look at the Leases again.
@@ -344,7 +356,6 @@ impl NodeWatch {
             closely: false,
             silent_since: None,
             rests_until: Time::default(),
-            passed_at: None,
             waits_since: None,
             turn: 0,
         }
@@ -420,6 +431,12 @@ impl NodeWatch {
         (in_an_interval / (WITNESSED + self.most_parties())).clamp(1, SUSPECTED_AT_ONCE)
     }
 
+    /// Whether this node watches the holder of a Lease, and the holder's node answers.
+    pub(super) fn answers_for(&self, lease: &str) -> bool {
+        let watched = self.ranks.get(lease).and_then(|rank| self.watched.get(&rank.holder));
+        watched.is_some_and(|watched| watched.witness.state().0 == 0 && watched.witness.state().1.is_some())
+    }
+
     /// Whether any watched node is silent.
     pub(super) fn has_silent(&self) -> bool {
         self.watched.values().any(|watched| watched.silent_since.is_some())
@@ -451,6 +468,7 @@ fn rank<'a>(me: &str, holder: &str, others: impl Iterator<Item = &'a str>) -> u3
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::Sender;
 
     #[test]
     fn those_who_take_part_have_an_order() {
@@ -462,6 +480,22 @@ mod tests {
             assert!(ranks.into_iter().eq(0..19), "of {holder}");
         }
         assert_eq!(rank("w1", "w2", ["w1", "w2"].into_iter()), 0);
+    }
+
+    #[test]
+    fn a_gateway_that_speaks_all_the_time_is_passed_on_a_few_times_a_second() {
+        let gateways = [1, 2].map(|n| IpAddr::from([192, 0, 2, n]));
+        let passed = |form, of: usize| {
+            let (mut watch, mut passed) = (NodeWatch::new(Rules::default()), 0);
+            for tick in 0..2_000 {
+                let now = Time::default() + Duration::from_millis(500) * tick / 1_000;
+                let address = gateways.get(usize::try_from(tick).unwrap_or(0) % of);
+                passed += usize::from(address.is_some_and(|address| watch.is_passed_on(now, *address, form)));
+            }
+            passed
+        };
+        assert_eq!(passed(Form::Claim, 2), 10, "in a second, of two thousand frames of both");
+        assert_eq!([passed(Form::Answer(Sender::Own), 1), passed(Form::Answer(Sender::Own), 2)], [2, 4]);
     }
 
     #[test]

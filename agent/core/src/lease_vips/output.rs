@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::turns::{Reason, Turns};
 use super::{Assignment, Call, Output, Report};
 use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
 use crate::event::Node;
@@ -15,9 +16,13 @@ use crate::witness;
 
 /// The time between two rounds of probes for VIPs that this node carries, in case another host has them.
 const ROUND: Duration = Duration::from_millis(250);
-/// How many VIPs are probed in a round: as many as a segment with ARP inspection tolerates, and one round for the few
-/// VIPs that most nodes have.
-const ASKED: usize = 50;
+/// How many VIPs are probed in a round: one round for the few VIPs that most nodes have. With all else that a node with many Leases
+/// asks, 200 frames a second do not suffice for more.
+const ASKED: usize = 12;
+/// A step that comes next.
+const SOON: Duration = Duration::from_millis(1);
+/// A look leaves at least so often.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The interfaces, and which of them each VIP belongs on.
 #[derive(Debug, Default)]
@@ -99,11 +104,21 @@ pub(super) struct Batch {
     asks: VecDeque<(IpAddr, Sender)>,
     waiting: BTreeSet<(IpAddr, Sender)>,
     next_round: Time,
-    /// Other nodes that are asked whether they are there, while frames are limited: they wait until there is room.
+    /// Other nodes that are asked whether they are there, for any Lease: they wait until there is room.
     peers: VecDeque<witness::Probe>,
     next_peer: Time,
+    /// Where frames are not limited: who was asked within the last round.
+    peers_asked: BTreeMap<IpAddr, Time>,
     rules: Rules,
     frames: Frames,
+    /// Whether a window is waiting, and comes before the next probe for a VIP carried here: they take turns.
+    looks_wait: bool,
+    looks_next: bool,
+    /// Where frames are not limited, looks of many Leases are paced all the same, by what has left.
+    paced: Frames,
+    pace: Rules,
+    /// One of them leaves at this time at the latest.
+    next_look: Time,
     /// What all electors have asked by broadcast lately.
     broadcasts: Broadcasts,
 }
@@ -111,7 +126,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(rules: &Rules) -> Self {
         let broadcasts = Broadcasts::with_windows_of(rules.witness_interval);
-        Self { rules: rules.clone(), broadcasts, ..Self::default() }
+        Self { rules: rules.clone(), pace: Turns::pace(rules), broadcasts, ..Self::default() }
     }
 
     /// How a host spoke, by what all electors have asked lately.
@@ -135,6 +150,74 @@ impl Batch {
         self.probes.push(probe);
     }
 
+    /// A probe that counts for the limit of frames already.
+    pub(super) fn probe_counted(&mut self, probe: witness::Probe) {
+        self.counted.push(probe);
+    }
+
+    /// The window of a Lease opens now, or this answers when it may. Third parties that are asked in this step anyway are asked once.
+    pub(super) fn look(
+        &mut self,
+        now: Time,
+        reason: Reason,
+        window: &[witness::Probe],
+        places: &Places,
+    ) -> Result<(), Time> {
+        let mut new: BTreeMap<u32, usize> = BTreeMap::new();
+        for probe in window.iter().filter(|probe| !self.counted.contains(probe)) {
+            if let Some(interface) = places.near(probe.address) {
+                *new.entry(interface).or_default() += 1;
+            }
+        }
+        if !new.is_empty()
+            && self.shares_turns()
+            && !self.looks_next
+            && let Some(next) = self.others_next(now)
+        {
+            return Err(next);
+        }
+        for (interface, probes) in new {
+            match self.rules.probes_each() {
+                // So few frames are not enough for everybody.
+                Some(_) if self.rules.watch_shares_room() => self.frames.leave(now, interface, &self.rules, probes),
+                Some(each) => self.frames.take(now, interface, &self.rules, Purpose::Other, probes.min(each))?,
+                None if reason == Reason::Taking => {}
+                None if now < self.next_look => {
+                    let each = self.pace.probes_each().unwrap_or(probes);
+                    let room = self.paced.take(now, interface, &self.pace, Purpose::Watch, probes.min(each));
+                    room.map_err(|later| later.min(self.next_look))?;
+                }
+                None => {}
+            }
+        }
+        self.looks_next = false;
+        self.next_look = now + LOOK;
+        Ok(())
+    }
+
+    /// When the next probe leaves that comes between two looks, if there is one.
+    fn others_next(&self, now: Time) -> Option<Time> {
+        let ask = (!self.asks.is_empty()).then_some(self.next_round);
+        let peer = (!self.peers.is_empty()).then_some(self.next_peer);
+        // Those that are due leave at the end of this step.
+        ask.into_iter().chain(peer).min().map(|next| next.max(now + SOON))
+    }
+
+    /// Whether a look comes before all other probes, under a limit of frames.
+    fn leaves_it_to_looks(&self) -> bool {
+        self.looks_wait && self.looks_next && self.shares_turns()
+    }
+
+    /// Whether looks and all other probes take turns: frames are limited, and there are enough for that.
+    fn shares_turns(&self) -> bool {
+        self.rules.frames_per_second.is_some() && !self.rules.watch_shares_room()
+    }
+
+    /// Whether the window of a Lease waits for its turn.
+    pub(super) fn looks_wait(&mut self, wait: bool) {
+        self.looks_wait = wait;
+    }
+
     /// The probes of a window leave now, or this answers when they may.
     pub(super) fn watch(&mut self, now: Time, interface: u32, probes: Vec<witness::Probe>) -> Result<(), Time> {
         self.frames.take(now, interface, &self.rules, Purpose::Watch, probes.len())?;
@@ -144,16 +227,36 @@ impl Batch {
 
     /// Asks whether another node is there. Nothing waits for its answer.
     pub(super) fn ask_peer(&mut self, probe: witness::Probe) {
-        if self.rules.frames_per_second.is_none() {
-            self.probe(probe);
-        } else if self.peers.iter().all(|waiting| waiting.address != probe.address) {
-            self.peers.push_back(probe);
+        // The last one to ask knows best how.
+        match self.peers.iter_mut().find(|waiting| waiting.address == probe.address) {
+            Some(waiting) => *waiting = probe,
+            None => self.peers.push_back(probe),
         }
     }
 
-    /// Sends the next probe for another node, if there is room.
+    /// Sends the next probes for other nodes, if there is room.
     fn advance_peers(&mut self, now: Time, places: &Places) {
-        let Some(probe) = self.peers.front().copied().filter(|_| now >= self.next_peer) else { return };
+        let limited = self.rules.frames_per_second.is_some();
+        let Some(probe) = self.peers.front().copied().filter(|_| !limited || now >= self.next_peer) else { return };
+        if !limited {
+            // Whoever was not asked just before is asked at once: an elector may be about to find that too few others are there.
+            self.peers_asked.retain(|_, at| now.since(*at) < ROUND);
+            let (mut later, mut next) = (VecDeque::new(), now + ROUND);
+            for probe in std::mem::take(&mut self.peers) {
+                if let Some(at) = self.peers_asked.get(&probe.address) {
+                    next = next.min(*at + ROUND);
+                    later.push_back(probe);
+                } else {
+                    self.peers_asked.insert(probe.address, now);
+                    self.counted.push(probe);
+                }
+            }
+            (self.peers, self.next_peer) = (later, next);
+            return;
+        }
+        if self.leaves_it_to_looks() {
+            return;
+        }
         let room = match places.near(probe.address) {
             Some(interface) => self.frames.take(now, interface, &self.rules, Purpose::Other, 1),
             None => Ok(()),
@@ -162,6 +265,7 @@ impl Batch {
         if room.is_ok() {
             self.counted.push(probe);
             self.peers.pop_front();
+            self.looks_next = true;
         }
     }
 
@@ -181,9 +285,41 @@ impl Batch {
     }
 
     pub(super) fn wake(&self) -> Option<Time> {
-        let ask = (!self.asks.is_empty()).then_some(self.next_round);
-        let peer = (!self.peers.is_empty()).then_some(self.next_peer);
+        let waits = self.leaves_it_to_looks();
+        let ask = (!self.asks.is_empty() && !waits).then_some(self.next_round);
+        let peer = (!self.peers.is_empty() && !waits).then_some(self.next_peer);
         ask.into_iter().chain(peer).chain(self.broadcasts.next()).min()
+    }
+
+    /// Sends the next probes for VIPs that are carried here.
+    fn advance_asks(&mut self, now: Time, places: &Places) {
+        let Some((address, _)) = self.asks.front().copied().filter(|_| now >= self.next_round) else { return };
+        // Under a limit of frames, probes leave room for announcements, which wait for it.
+        let (round, most) = self.rules.probe_spacing().map_or((ROUND, ASKED), |spacing| (spacing, 1));
+        let counts = self.shares_turns();
+        if counts {
+            if self.leaves_it_to_looks() {
+                return;
+            }
+            let interface = places.near(address);
+            let room = interface.map(|interface| self.frames.take(now, interface, &self.rules, Purpose::Other, 1));
+            if let Some(Err(later)) = room {
+                self.next_round = later;
+                return;
+            }
+        }
+        self.next_round = now + round;
+        self.looks_next = true;
+        let these = self.asks.len().min(most);
+        for (address, sender) in self.asks.drain(..these) {
+            self.waiting.remove(&(address, sender));
+            let probe = witness::Probe { address, to: None, sender };
+            if counts {
+                self.counted.push(probe);
+            } else {
+                self.probes.push(probe);
+            }
+        }
     }
 
     /// VIPs without an interface on this node are left out.
@@ -211,16 +347,7 @@ impl Batch {
         if !announce.is_empty() {
             out.push(Output::Announce(announce));
         }
-        if !self.asks.is_empty() && now >= self.next_round {
-            // Under a limit of frames, probes leave room for announcements, which wait for it.
-            let (round, most) = self.rules.probe_spacing().map_or((ROUND, ASKED), |spacing| (spacing, 1));
-            self.next_round = now + round;
-            let these = self.asks.len().min(most);
-            for (address, sender) in self.asks.drain(..these) {
-                self.waiting.remove(&(address, sender));
-                self.probes.push(witness::Probe { address, to: None, sender });
-            }
-        }
+        self.advance_asks(now, places);
         // Electors of several Leases ask for the same peers.
         let mut asked = BTreeSet::new();
         self.probes.retain(|probe| asked.insert(*probe));
@@ -234,6 +361,11 @@ impl Batch {
             Some(Probe { interface: places.near(address)?, address, to, sender })
         };
         let probes = self.broadcasts.leave(now, all.filter_map(probe).collect());
+        if self.rules.frames_per_second.is_none() {
+            for probe in &probes {
+                self.paced.leave(now, probe.interface, &self.pace, 1);
+            }
+        }
         if !probes.is_empty() {
             out.push(Output::Probe(probes));
         }

@@ -57,7 +57,7 @@ impl Demand {
     pub fn link_of<'a>(&self, links: &'a [Link]) -> Option<&'a Link> {
         match &self.interface {
             Interface::First => links.first(),
-            Interface::Named(name) => links.iter().find(|link| link.name == *name),
+            Interface::Named(name) => links.iter().find(|link| link.is_named(name)),
             Interface::Subnet => links.iter().find(|link| link.contains(self.address)),
         }
     }

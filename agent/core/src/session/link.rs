@@ -50,6 +50,9 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
 pub struct Link {
     /// Its name.
     pub name: String,
+    /// Its other names (`ip link property`), by which a pool or a setting may call it too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub altnames: Vec<String>,
     /// The MAC addresses from which the node answers there.
     pub macs: Vec<Mac>,
     /// The node's own addresses there.
@@ -61,6 +64,12 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether that is one of its names.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.altnames.iter().any(|altname| altname == name)
+    }
+
     /// Whether both are on one segment.
     #[must_use]
     pub fn shares(&self, other: &Self) -> bool {

@@ -317,11 +317,24 @@ impl Membership {
     fn prove(&mut self, now: Time, rules: &Rules) {
         let blind = self.proven.is_none_or(|at| now.since(at) > rules.blind_after());
         if blind && !planted!(SessionBlindTimeCounts) {
-            for peer in self.peers.values_mut() {
-                peer.changed = now;
-            }
+            self.count_from(now);
         }
         self.proven = Some(now);
+    }
+
+    /// This node could not renew its own session for so long that it lapsed, and has renewed it now. The others may have been refused as
+    /// this node was, and come a moment later: that time does not count either.
+    pub fn could_not_renew(&mut self, now: Time) {
+        if !planted!(RefusedTimeCounts) {
+            self.count_from(now);
+        }
+    }
+
+    /// All sessions have their full duration again.
+    fn count_from(&mut self, now: Time) {
+        for peer in self.peers.values_mut() {
+            peer.changed = now;
+        }
     }
 
     /// Whether what is known was proved lately enough to judge by.

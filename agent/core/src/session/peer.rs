@@ -65,7 +65,13 @@ impl Peer {
     /// When it ends by this node's clock, if it is live and not renewed.
     #[must_use]
     pub fn expires(&self, rules: &Rules) -> Time {
+        self.changed + self.lasts(rules)
+    }
+
+    /// How long it lasts without a renewal: as its record says.
+    #[must_use]
+    pub fn lasts(&self, rules: &Rules) -> Duration {
         let stated = self.view.record.duration.min(LONGEST);
-        self.changed + if stated.is_zero() { rules.lease_duration } else { stated }
+        if stated.is_zero() { rules.lease_duration } else { stated }
     }
 }

@@ -117,7 +117,7 @@ impl SessionVips {
         let demand = vip.demand.as_ref()?;
         match &demand.interface {
             On::First => self.node.interfaces.first(),
-            On::Named(name) => self.node.interfaces.iter().find(|i| i.link.name == *name),
+            On::Named(name) => self.node.interfaces.iter().find(|i| i.link.is_named(name)),
             On::Subnet => self.node.interfaces.iter().find(|i| i.link.contains(demand.address)),
         }
     }

@@ -110,7 +110,8 @@ impl SessionVips {
         let by_session = basis.is_by_session() && self.own.is_live();
         let deadline = if by_session { self.common_fence().unwrap_or(short) } else { short };
         let (other, untold) = (self.other_session(vip), vip.refusal.later(now, cause));
-        vip.hold = Some(Hold { other, since: now, untold, ..Hold::new(basis, interface, deadline) });
+        let given = vip.taking.giver.take().map(|giver| (giver, now + self.rules.handover_grace));
+        vip.hold = Some(Hold { other, since: now, untold, given, ..Hold::new(basis, interface, deadline) });
         let whole = self.session_ends().filter(|_| by_session);
         if !self.fence(vip, deadline) && !whole.is_some_and(|end| self.fence(vip, end)) {
             // Too little is left of the session: the VIP is taken up after the next renewal.

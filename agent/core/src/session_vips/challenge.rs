@@ -19,6 +19,7 @@ use crate::core::Probe;
 use crate::evidence::Form;
 use crate::mac::Mac;
 use crate::named::Question;
+use crate::placement::seed;
 use crate::planted::planted;
 use crate::rules::{CHALLENGE, DEFEND, SELF_PROBE};
 use crate::time::Time;
@@ -105,6 +106,15 @@ impl SessionVips {
             && (by_peer || named)
         {
             handover.heard.get_or_insert(now);
+            return;
+        }
+        let gave = |node: &String| hold.given.is_some_and(|(giver, until)| now < until && seed(node) == giver);
+        if node.as_ref().is_some_and(gave) && !planted!(ContestsItsGiver) {
+            // It may not have heard this node yet.
+            if vip.last_challenge.is_none_or(|(at, _)| now.since(at) >= DEFEND) {
+                vip.last_challenge = Some((now, true));
+                self.defend(vip);
+            }
             return;
         }
         if let Some(challenge) = hold.challenge {

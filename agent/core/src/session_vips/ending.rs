@@ -52,7 +52,9 @@ impl SessionVips {
                 these.push((node, EndCause::Abandoned, since + ABANDON_STEP * watch.place));
             }
         }
-        if fresh && now >= self.calls.first_expiry {
+        // Whoever could not renew its own session does that first: the others may have been refused too.
+        let renews = !self.own.is_lapsed() || planted!(RefusedTimeCounts);
+        if fresh && renews && now >= self.calls.first_expiry {
             let mut first = Time::from_nanos(u64::MAX);
             for (node, peer) in self
                 .sessions
@@ -74,7 +76,7 @@ impl SessionVips {
             }
         }
         // Renewals may have put the expiry off: that is looked at when the moment has come.
-        if fresh && self.calls.first_expiry > now && self.calls.first_expiry < Time::from_nanos(u64::MAX) {
+        if fresh && renews && self.calls.first_expiry > now && self.calls.first_expiry < Time::from_nanos(u64::MAX) {
             self.due(self.calls.first_expiry);
         }
         for (node, cause, at) in these {

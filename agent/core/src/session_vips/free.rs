@@ -10,13 +10,15 @@ use super::record_state::RecordState;
 use super::vip::Vip;
 use crate::action::Cause;
 use crate::mac::Mac;
+use crate::placement::seed;
 use crate::planted::planted;
 use crate::rules::SUCCESSOR_FIRST;
 use crate::session::{EndCause, Holder};
 
 /// How long the first in order has for a VIP that nobody holds, before the next one's turn.
 pub(super) const TURN: Duration = Duration::from_secs(2);
-/// A node that carries a VIP without the record has so many turns to write the record: its API may only just be back.
+/// A node whose session has ended, and which carries a VIP without the record, has so many turns to write the record: its API may only just
+/// be back.
 const PEER_TURNS: u32 = 3;
 /// The record of a VIP that is not wanted any more is cleared after this.
 const CLEAR_AFTER: Duration = Duration::from_secs(1);
@@ -153,11 +155,12 @@ impl SessionVips {
         }
         let held = matches!(state, RecordState::Free { was_held: true }) && !vip.ended_unwanted;
         let Some(record) = self.own_holder() else { return };
+        vip.taking.giver = vip.holder().filter(|_| consents).map(|holder| seed(&holder.node));
         if !consents && (!held || position > 0 || now < self.api.looks_until) && self.rules.conflict_probe {
             match self.look(vip, false) {
                 Found::Nothing => return,
                 // The peer carries the VIP, and is about to write the record. If it does not write it, the record decides.
-                Found::Peer if now < since + TURN.saturating_mul(position32.saturating_add(PEER_TURNS)) => {
+                Found::Peer if now < since + self.time_for_peer(vip) + TURN.saturating_mul(position32) => {
                     vip.hold_off = now + TURN / 2;
                     self.due(vip.hold_off);
                     return;
@@ -176,6 +179,17 @@ impl SessionVips {
         }
         self.takes(vip);
         self.write_holder(vip, record);
+    }
+
+    /// How long a node that answers for the VIP may go on without the record. Whoever carries it by a session that lives may hang, and not see
+    /// that its record was deleted. Its kernel removes the VIP when its fence ends, before that session does.
+    fn time_for_peer(&self, vip: &Vip) -> Duration {
+        let node = vip.answered.and_then(|(_, mac, _)| self.carrier_with(mac, vip));
+        let peer = node.and_then(|node| self.sessions.get(node)).filter(|peer| peer.ended.is_none());
+        // That node's settings say how long its fence may be.
+        let fence = peer.map(|peer| peer.lasts(&self.rules).max(self.rules.lease_duration));
+        let fence = fence.filter(|_| !planted!(TakesFromTheHanging)).unwrap_or_default();
+        fence.max(TURN * PEER_TURNS)
     }
 
     /// A VIP that has moved often is taken from an abandoned session only when that session would have expired.

@@ -27,6 +27,8 @@ pub(super) struct Hold {
     pub(super) untold: Option<Cause>,
     /// The last holder was silent, and may come back with it until then: it is asked for.
     pub(super) returns_until: Option<Time>,
+    /// The node that handed it over (by the hash of its name), which serves until it hears this one: for so long at most.
+    pub(super) given: Option<(u64, Time)>,
     /// This node lets others take it: it goes when the successor is heard, not when the record names one.
     pub(super) handover: Option<Handover>,
     /// The version of the recorded holder's session when a provisional hold began: should it change, that one is alive.
@@ -91,6 +93,7 @@ impl Hold {
             restoring: false,
             untold: None,
             returns_until: None,
+            given: None,
             handover: None,
             other: None,
             challenge: None,

@@ -98,6 +98,9 @@ impl SessionVips {
             Some(t) if t.lapsed => self.report(Report::Confirmed),
             Some(_) => {}
         }
+        if known.as_ref().is_some_and(|t| t.lapsed) {
+            self.sessions.could_not_renew(now);
+        }
         if known.as_ref().is_none_or(|t| t.lapsed) {
             self.all_dirty();
         }

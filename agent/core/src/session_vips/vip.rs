@@ -80,6 +80,8 @@ pub(super) struct Taking {
     pub(super) look: Option<Look>,
     /// While the API does not answer, a look that heard nobody at all is not repeated before.
     pub(super) look_again: Time,
+    /// Which node hands it over to others, by the hash of its name.
+    pub(super) giver: Option<u64>,
     /// Since when it is open to be taken, by the same record.
     pub(super) open_since: Option<Time>,
     /// When the API was away, and it was found free: its turn counts from then.

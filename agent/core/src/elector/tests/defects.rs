@@ -80,6 +80,26 @@ fn versions_that_went_back_are_believed() {
     assert!(calls < 60, "{calls} calls in 30 s");
 }
 
+/// With the Lease go the names and addresses of all nodes: the holder's answers would be a foreign host's.
+#[test]
+fn a_lease_that_somebody_deletes_is_made_again_before_the_holder_looks_foreign() {
+    for after in (0..2_000).step_by(100) {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        world.run(ms(after));
+        let since = world.now;
+        world.lease = None;
+        for n in 0..3 {
+            world.tell(n, Event::Seen(None));
+        }
+        world.run(ms(5_000));
+        assert_eq!(world.owners(), [holder], "{after}");
+        assert!(world.time_with(since, |n| n == 0).is_zero(), "{after}");
+        for n in 0..3 {
+            assert_eq!(world.reported(n, |r| matches!(r, Report::ForeignOwner { .. })), 0, "{after}");
+        }
+    }
+}
+
 #[test]
 fn a_lapsed_holder_reads_after_a_conflict_before_it_writes_again() {
     let (mut world, holder) = World::settled(3, &Rules::default());

@@ -38,6 +38,9 @@ impl World {
 
     fn call(&mut self, n: usize, within: Duration, failed: Event, call: Item) {
         self.hosts[n].calls += 1;
+        if self.read_only && self.hosts[n].api == Api::Up && matches!(failed, Event::Wrote { .. }) {
+            return self.put(self.hosts[n].delay, Item::To(n, failed));
+        }
         match self.hosts[n].api {
             Api::Up | Api::Lossy => self.put(self.hosts[n].delay, call),
             Api::Refused => self.put(ms(1), Item::To(n, failed)),

@@ -20,6 +20,29 @@ fn a_planned_hand_over_overlaps() {
     assert_eq!(world.reported(new, |r| *r == Report::Took(Cause::Handover)), 1);
 }
 
+/// The API answers more slowly than a challenge waits, and the last holder hears its successor late.
+#[test]
+pub(super) fn a_planned_hand_over_overlaps_though_the_api_is_slow() {
+    for (delay, wire) in [(150, 0), (300, 0), (300, 20), (600, 40), (250, 120)] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.hosts.iter_mut().for_each(|host| host.delay = ms(delay));
+        world.wire += ms(wire);
+        world.tell(holder, Event::Shutdown);
+        while world.owners() == [holder] {
+            world.run(ms(1));
+        }
+        // A client asks for the VIP, and the last holder answers: it has not heard its successor yet.
+        let successor = world.owners().into_iter().find(|n| *n != holder).unwrap();
+        world.claim(successor, world.hosts[holder].mac);
+        world.run(ms(8_000));
+        let (none, two) = (world.time_with(since, |n| n == 0), world.time_with(since, |n| n > 1));
+        assert!(none.is_zero(), "{delay} ms, {wire} ms: nobody for {none:?}");
+        assert!(two < ms(500), "{delay} ms, {wire} ms: two for {two:?}");
+        assert!(!world.owners().contains(&holder));
+    }
+}
+
 #[test]
 fn a_successor_is_found_among_many_of_whom_most_are_dead() {
     let (mut world, holder) = World::settled(7, &Rules::default());
@@ -42,6 +65,52 @@ fn a_successor_is_waited_for_though_its_api_server_is_not() {
     world.tell(holder, Event::Shutdown);
     world.run(ms(5_000));
     assert!(world.time_with(since, |n| n == 0).is_zero());
+}
+
+/// The API server hangs while the Lease is released, and then answers again.
+#[test]
+pub(super) fn one_release_that_is_not_answered_costs_the_vips_nothing() {
+    for hangs in [400, 1_200, 2_250] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let since = world.now;
+        world.set_api_everywhere(Api::Hanging);
+        world.tell(holder, Event::Shutdown);
+        world.run(ms(hangs));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(15_000));
+        let none = world.time_with(since, |n| n == 0);
+        assert!(none.is_zero(), "{hangs} ms: nobody for {none:?}");
+        assert!(!world.hosts[holder].running && !world.owners().contains(&holder));
+    }
+}
+
+/// A Service is deleted, and made again later, and another Service has had its address meanwhile: its Lease is the last holder's no longer.
+#[test]
+pub(super) fn a_lease_whose_vips_nobody_wants_is_released_to_nobody() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.tell(holder, Event::Vips(vec![]));
+    world.tell(holder, Event::Withdraw { unwanted: true });
+    for n in (0..3).filter(|n| *n != holder) {
+        world.tell(n, Event::Vips(vec![]));
+    }
+    world.run(ms(3_000));
+    assert_eq!(world.holder(), "");
+    assert_eq!(world.lease.as_ref().and_then(|view| view.notes.handover.clone()), None);
+}
+
+/// The interface of the VIPs is gone on the holder alone: others want them, and the holder has dropped them.
+#[test]
+fn what_the_holder_alone_has_no_longer_is_handed_over() {
+    for limit in [None, Some(15), Some(3)] {
+        let rules = Rules { frames_per_second: limit, ..Rules::default() };
+        let (mut world, holder) = World::settled(3, &rules);
+        let since = world.now;
+        world.tell(holder, Event::Vips(vec![]));
+        world.tell(holder, Event::Withdraw { unwanted: false });
+        world.run(ms(15_000));
+        let none = world.time_with(since, |n| n == 0);
+        assert!(none < ms(100), "limit {limit:?}: on nobody for {none:?}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod challenge;
 mod defects;
 mod election;
+mod foreign_host;
 #[cfg(feature = "planted")]
 mod guards;
 mod handover;
@@ -15,6 +16,7 @@ mod new_vips;
 mod one_way;
 mod outage;
 mod proxied;
+mod read_only;
 mod releasing;
 mod renamed;
 mod twins;

@@ -7,6 +7,7 @@ use crate::action::{Cause, Report};
 use crate::elector::Elector;
 use crate::event::Event;
 use crate::rules::Rules;
+use crate::time::Time;
 
 const NEW: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 50));
 
@@ -253,6 +254,50 @@ fn a_foreign_owner_of_one_vip_is_left_out_though_the_holder_declares_nothing() {
     assert_ne!(world.owners(), [holder]);
 }
 
+/// Two VIPs, of which another host takes one while a node carries both. Then that node dies, without the API from the second before it.
+fn a_foreign_host_and_a_crash(api: Api) {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(5_000));
+    world.foreign = vec![NEW];
+    let since = world.now;
+    world.run(ms(20_000));
+    assert_eq!(world.owners(), [holder], "it defends both");
+    assert!(world.time_with(since, |n| n != 1).is_zero());
+    (0..3).for_each(|n| world.set_api(n, api));
+    world.run(ms(3_000));
+    world.crash(holder);
+    world.run(ms(2_000));
+    assert_eq!(world.owners().len(), 1, "the other VIP is silent");
+    assert_ne!(world.owners(), [holder]);
+}
+
+#[test]
+pub(super) fn a_foreign_host_that_takes_a_carried_vip_does_not_hide_a_crash() {
+    a_foreign_host_and_a_crash(Api::Up);
+}
+
+#[test]
+pub(super) fn a_foreign_host_that_takes_a_carried_vip_does_not_hide_a_crash_without_the_api() {
+    a_foreign_host_and_a_crash(Api::Hanging);
+}
+
+/// The holder's bond has another MAC address, which the node has not declared: it answers for all VIPs there.
+#[test]
+fn a_holder_that_answers_for_all_its_vips_from_another_mac_is_there() {
+    for api in [Api::Up, Api::Hanging] {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        tell_all(&mut world, &[VIP, NEW]);
+        world.run(ms(5_000));
+        (0..3).for_each(|n| world.set_api(n, api));
+        let since = world.now;
+        world.hosts[holder].mac = crate::mac::Mac([2, 0, 0, 0, 7, 7]);
+        world.run(ms(8_000));
+        assert_eq!(world.owners(), [holder]);
+        assert!(world.time_with(since, |n| n != 1).is_zero());
+    }
+}
+
 /// The addresses of all hosts but one.
 fn addresses_of_others(world: &World, holder: usize) -> Vec<IpAddr> {
     let others = world.hosts.iter().enumerate().filter(|(n, _)| *n != holder);
@@ -312,4 +357,141 @@ fn an_address_that_another_participant_has_is_not_carried_by_the_next_holder() {
         assert_eq!(world.owners().len(), 1, "crashes: {crashes}");
         assert_ne!(world.owners(), [holder], "crashes: {crashes}");
     }
+}
+
+/// The last holder crashed while the API was away, and a node carries its VIPs provisionally. No Lease names that node; and those that began
+/// in this tenure never looked for the VIPs that the tenure does not declare.
+#[test]
+pub(super) fn who_carries_provisionally_is_no_foreign_owner_of_any_vip() {
+    let vips = [VIP, NEW, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 51)), IpAddr::V4(Ipv4Addr::new(192, 0, 2, 52))];
+    for (wait, back) in [(3_000, 5_000), (3_000, 60_000), (20_000, 5_000), (20_000, 500), (1_000, 2_000)] {
+        for first in 0..2 {
+            let (mut world, holder) = World::settled(3, &Rules::default());
+            tell_all(&mut world, &vips);
+            world.run(ms(5_000));
+            let others: Vec<usize> = (0..3).filter(|n| *n != holder).collect();
+            for n in &others {
+                let rules = Rules { node: world.hosts[*n].name.clone(), ..Rules::default() };
+                world.hosts[*n].elector = Elector::new(rules);
+                world.start(*n, &vips);
+                let view = world.lease.clone();
+                world.tell(*n, Event::Seen(view));
+            }
+            world.run(ms(8_000));
+            world.set_api_everywhere(Api::Refused);
+            world.run(ms(wait));
+            world.crash(holder);
+            world.run(ms(4_000 + back));
+            assert!(!world.owners().is_empty(), "nobody carries without the API");
+            // The API comes back for one node before the other.
+            world.hosts[others[first]].api = Api::Up;
+            let mut missing = [0; 4];
+            for tenth in 0..300 {
+                if tenth == 20 {
+                    world.set_api_everywhere(Api::Up);
+                }
+                world.run(ms(100));
+                for (n, address) in vips.iter().enumerate() {
+                    missing[n] +=
+                        usize::from(!world.hosts.iter().any(|host| host.up && host.carries.contains_key(address)));
+                }
+            }
+            assert!(missing.iter().all(|tenths| *tenths <= 15), "{wait} {back} {first}: {missing:?}");
+            let told =
+                others.iter().map(|n| world.reported(*n, |r| matches!(r, Report::ForeignOwner { .. }))).sum::<usize>();
+            assert_eq!(told, 0, "{wait} {back} {first}");
+        }
+    }
+}
+
+/// A participant has an address beside its own, and says so nowhere; that address is shown as a VIP.
+fn with_a_secondary_address() -> (World, usize) {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let other = (0..3).find(|n| *n != holder).unwrap();
+    world.hosts[other].carries.insert(NEW, Time::default() + ms(100_000_000));
+    world.run(ms(5_000));
+    (world, holder)
+}
+
+/// For so many tenths of the next seconds more than one node had the new VIP.
+fn tenths_with_two(world: &mut World, seconds: usize) -> usize {
+    (0..seconds * 10)
+        .filter(|_| {
+            world.run(ms(100));
+            world.hosts.iter().filter(|host| host.up && host.carries.contains_key(&NEW)).count() > 1
+        })
+        .count()
+}
+
+/// The API server does not answer for a moment, and the address becomes a VIP after that.
+#[test]
+fn a_secondary_address_of_a_participant_is_not_carried_after_a_blink_of_the_api() {
+    for blink in [500, 3_000] {
+        let (mut world, holder) = with_a_secondary_address();
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(blink));
+        world.set_api_everywhere(Api::Up);
+        world.run(ms(2_000));
+        tell_all(&mut world, &[VIP, NEW]);
+        assert_eq!(tenths_with_two(&mut world, 60), 0, "blink of {blink} ms");
+        assert!(world.reported(holder, |r| matches!(r, Report::ForeignOwner { .. })) > 0);
+    }
+}
+
+/// The address is known as a foreign host's, and the API server does not answer the holder for a moment.
+#[test]
+fn a_foreign_owner_that_is_known_is_one_after_a_blink_of_the_api() {
+    let (mut world, holder) = with_a_secondary_address();
+    tell_all(&mut world, &[VIP, NEW]);
+    assert_eq!(tenths_with_two(&mut world, 30), 0);
+    world.set_api(holder, Api::Refused);
+    world.run(ms(2_500));
+    world.set_api(holder, Api::Up);
+    assert_eq!(tenths_with_two(&mut world, 60), 0);
+}
+
+/// The same, and the holder crashes.
+#[test]
+fn a_secondary_address_of_a_participant_is_not_carried_after_a_crash() {
+    let (mut world, holder) = with_a_secondary_address();
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(30_000));
+    world.crash(holder);
+    assert_eq!(tenths_with_two(&mut world, 60), 0);
+}
+
+/// Another node has the VIP by another Lease: it has not seen yet that the Service is gone which had the address.
+#[test]
+pub(super) fn what_another_node_still_has_is_carried_as_soon_as_that_node_lets_go() {
+    for lets_go in (300..6_000).step_by(450) {
+        let (mut world, holder) = World::settled(3, &Rules::default());
+        let other = (holder + 1) % 3;
+        let until = world.now + ms(60_000);
+        world.hosts[other].carries.insert(NEW, until);
+        tell_all(&mut world, &[VIP, NEW]);
+        world.run(ms(lets_go));
+        assert!(!world.hosts[holder].carries.contains_key(&NEW), "{lets_go}: beside a node that has it");
+        world.hosts[other].carries.remove(&NEW);
+        world.run(ms(1_000));
+        assert!(world.hosts[holder].carries.contains_key(&NEW), "{lets_go}");
+        assert_eq!(world.reported(holder, |r| matches!(r, Report::ForeignOwner { .. })), 0, "{lets_go}");
+    }
+}
+
+/// The interface refuses one VIP, and another node has the other one: a node that can carry the first takes the Lease.
+#[test]
+fn a_holder_that_can_carry_nothing_lets_others_take_the_lease_though_a_node_has_one_of_the_vips() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let other = (holder + 1) % 3;
+    let until = world.now + ms(600_000);
+    world.hosts[other].carries.insert(NEW, until);
+    tell_all(&mut world, &[VIP, NEW]);
+    world.run(ms(200));
+    let since = world.now;
+    world.hosts[holder].refuses = vec![VIP];
+    world.hosts[holder].carries.remove(&VIP);
+    world.tell(holder, Event::PutFailed { address: VIP, reason: "refused".into() });
+    world.run(ms(40_000));
+    let none = world.time_with(since, |n| n == 0);
+    assert!(none < ms(3_000), "on nobody for {none:?}");
 }

@@ -107,6 +107,30 @@ fn a_release_that_was_not_answered_is_sent_again() {
 }
 
 /// The kernel neither puts the VIP there nor removes it. A look at the interface finds what is yet to be removed.
+/// An interface goes while the API is away, and with it all VIPs: the node takes part no longer, and its process goes on.
+#[test]
+fn who_takes_part_no_longer_releases_the_lease_when_the_api_is_back() {
+    for away in [Api::Refused, Api::Hanging] {
+        let (mut world, holder) = World::settled(2, &Rules { witness_interval: ms(0), ..Rules::default() });
+        world.hosts.iter_mut().for_each(|host| host.api = away);
+        world.run(ms(3_000));
+        world.tell(holder, Event::Link { up: false });
+        world.tell(holder, Event::Vips(vec![]));
+        world.tell(holder, Event::Withdraw { unwanted: false });
+        // Nobody takes the VIP provisionally: the segment has no gateway, and nobody else.
+        world.gateway = false;
+        world.run(ms(6_000));
+        assert!(world.hosts[holder].running, "the release was not answered");
+        let since = world.now;
+        (0..2).for_each(|n| world.set_api(n, Api::Up));
+        world.run(ms(6_000));
+        assert_eq!(world.owners(), [1 - holder], "{away:?}");
+        let dark = world.time_with(since, |n| n == 0);
+        assert!(dark < ms(5_000), "{away:?}: {dark:?}");
+        assert!(!world.hosts[holder].running);
+    }
+}
+
 #[test]
 fn a_vip_that_can_neither_be_put_nor_removed_goes_to_another_node() {
     for found in [false, true] {
@@ -136,4 +160,17 @@ fn a_vip_that_is_being_removed_is_no_left_over() {
     world.removes_again(holder);
     world.run(ms(1_000));
     assert_eq!(world.owners(), [1 - holder]);
+}
+
+/// A Service is deleted while Leases cannot be written: its elector does not wait for the release, since a new one is to begin when the
+/// Service is made again.
+#[test]
+fn an_elector_whose_vips_nobody_wants_ends_though_the_release_is_refused() {
+    let (mut world, holder) = World::settled(1, &Rules::default());
+    world.read_only = true;
+    world.run(ms(3_000));
+    world.tell(holder, Event::Vips(vec![]));
+    world.tell(holder, Event::Withdraw { unwanted: true });
+    world.run(ms(5_000));
+    assert!(!world.hosts[holder].running);
 }

@@ -54,7 +54,9 @@ impl World {
         let (mac, group, has) = (self.hosts[n].mac, self.hosts[n].group, self.hosts[n].carries.contains_key(&address));
         self.suppressed.iter_mut().filter(|(of, _)| has && *of == address).for_each(|(_, known)| *known = mac);
         for m in (0..self.hosts.len()).filter(|m| has && *m != n) {
-            let heard = !self.hosts[m].deaf && !self.hosts[n].deaf && !self.hosts[n].unheard_by.contains(&m);
+            let (is_lost, is_filtered) = (self.is_lost(), self.without_v6 && address.is_ipv6());
+            let is_deaf = self.hosts[m].deaf || self.hosts[n].deaf || self.hosts[n].unheard_by.contains(&m);
+            let heard = !is_lost && !is_filtered && !is_deaf;
             if self.hosts[m].group == group && heard {
                 self.put(self.wire, Item::To(m, Event::Heard { address, mac, form: Form::Claim }));
             }
@@ -65,6 +67,9 @@ impl World {
         self.hosts[n].probes += 1;
         let asker = &self.hosts[n];
         if asker.deaf {
+            return;
+        }
+        if self.without_v6 && address.is_ipv6() {
             return;
         }
         let mut answers: Vec<Mac> = vec![];
@@ -90,7 +95,11 @@ impl World {
             self.put(self.wire + after, Item::To(n, event));
         }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
-            self.put(self.wire * 2, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
+            if self.is_lost() || self.is_lost() {
+                continue;
+            }
+            let after = if self.foreign_first && mac == STRANGER { self.wire } else { self.wire * 2 };
+            self.put(after, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
         }
     }
 

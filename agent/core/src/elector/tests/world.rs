@@ -81,6 +81,14 @@ pub(super) struct World {
     /// The network answers broadcasts for these addresses with these MAC addresses, whoever is there (ARP suppression). An announcement
     /// changes that.
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
+    /// Of a thousand frames so many are lost, each way.
+    pub(super) loss: u64,
+    /// What decides which: never zero.
+    pub(super) random: u64,
+    /// The foreign host answers before anybody else.
+    pub(super) foreign_first: bool,
+    /// No host hears another one's neighbour discovery.
+    pub(super) without_v6: bool,
     pub(super) gateway: bool,
     /// The gateway answers requests that name a sender for every address: those that went to it at once, broadcasts so much later.
     pub(super) local_proxy: Option<Duration>,
@@ -88,6 +96,8 @@ pub(super) struct World {
     pub(super) gateway_has_vip: bool,
     /// The Lease's namespace exists.
     pub(super) namespace: bool,
+    /// Writes are refused, and reads work.
+    pub(super) read_only: bool,
     /// API servers that are ready, and on none of the hosts.
     pub(super) external: Vec<IpAddr>,
     /// How long a frame takes.
@@ -109,10 +119,15 @@ impl World {
             stranger: false,
             foreign: vec![],
             suppressed: vec![],
+            loss: 0,
+            random: 1,
+            foreign_first: false,
+            without_v6: false,
             gateway: true,
             local_proxy: None,
             gateway_has_vip: false,
             namespace: true,
+            read_only: false,
             external: vec![],
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
@@ -263,6 +278,13 @@ impl World {
             }
         }
         self.note_owners();
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % 1000 < self.loss
     }
 
     fn put(&mut self, after: Duration, item: Item) {

@@ -1,27 +1,15 @@
 //! Where each Service has a Lease of its own, and frames are limited.
 
 use super::*;
-use crate::lease::{Declaration, Tenure};
 
 const HOLDERS: u8 = 30;
 const SERVICE: &str = "shop/kubevip-own";
 
-fn host(n: u8) -> Mac {
-    Mac([2, 0, 0, 0, 2, n])
-}
-
 /// The Lease of the node `w{n}`, which has just renewed it. All nodes take part in it.
 fn lease(world: &mut World, n: u8) -> (String, LeaseView) {
-    world.version += 1;
-    let holder = format!("w{n}");
     let participant = |n: u8| Participant { macs: vec![host(n)], addresses: vec![vip(n)], ..Participant::default() };
     let participants = (2..2 + HOLDERS).map(|n| (format!("w{n}"), participant(n))).collect();
-    let (macs, vips) = (vec![host(n)], vec![vip(100 + n)]);
-    let declared = Declaration { holder: holder.clone(), transitions: 1, acquired: None, macs, vips };
-    let renewed = Some(WallTime(i64::try_from(world.version).unwrap()));
-    let notes = Notes { participants, tenure: Some(Tenure { declared, renewed }), ..Notes::default() };
-    let record = Record { holder, duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
-    let view = LeaseView { version: world.version.to_string(), record, notes };
+    let view = world.renewed(&format!("w{n}"), &participants, vip(100 + n));
     let name = format!("shop/kubevip-{n}");
     world.leases.insert(name.clone(), view.clone());
     (name, view)
@@ -56,13 +44,6 @@ fn renewed(world: &mut World, seconds: u64, alive: impl Fn(u8) -> bool) {
     }
 }
 
-/// The most probes within a second since then.
-fn worst(world: &World, since: Time) -> usize {
-    let sent: Vec<Time> = world.sent.iter().map(|(at, _)| *at).filter(|at| *at >= since).collect();
-    let within = |from: Time| sent.iter().filter(|at| **at >= from && **at < from + ms(1_000)).count();
-    sent.iter().map(|from| within(*from)).max().unwrap_or(0)
-}
-
 #[test]
 fn many_holders_are_watched_within_the_limit_and_leave_room_for_announcements() {
     for limit in [7, 15] {
@@ -70,7 +51,7 @@ fn many_holders_are_watched_within_the_limit_and_leave_room_for_announcements() 
         let (begin, before) = (world.now, world.announced.len());
         renewed(&mut world, 60, |_| true);
         let most = usize::try_from(crate::rules::probes_of(limit)).unwrap();
-        assert!(worst(&world, begin) <= most, "{} probes in a second, of {limit} frames", worst(&world, begin));
+        assert!(world.worst(begin) <= most, "{} probes in a second, of {limit} frames", world.worst(begin));
         assert_eq!(world.holder(SERVICE), "w1");
         assert!(world.announced[before..].contains(&vip(99)));
         let asked = |n: u8| world.sent.iter().any(|(at, address)| *at >= begin && *address == vip(n));
@@ -87,6 +68,25 @@ fn a_silent_node_among_many_is_judged_within_the_limit() {
         renewed(&mut world, 60, |n| n != 2);
         assert_eq!(world.holder("shop/kubevip-2"), "w1", "under a limit of {limit}");
         let most = usize::try_from(limit).unwrap();
-        assert!(worst(&world, begin) <= most, "{} frames in a second, of {limit}", worst(&world, begin));
+        assert!(world.worst(begin) <= most, "{} frames in a second, of {limit}", world.worst(begin));
+    }
+}
+
+/// VIPs that foreign hosts have are looked for again and again: that keeps to the limit, too.
+#[test]
+fn looks_for_what_other_hosts_have_keep_to_the_limit() {
+    for count in [3, 5, 20] {
+        let mut world = World::new();
+        world.lease_vips = LeaseVips::new(Rules { frames_per_second: Some(15), ..rules() });
+        world.begin(&[(ALL, assignment(&[99]))]);
+        world.run(ms(30_000));
+        let these: Vec<u8> = (100..100 + count).collect();
+        world.others.extend(these.iter().map(|n| (vip(*n), OTHER)));
+        let since = world.now;
+        let all: Vec<u8> = these.into_iter().chain([99]).collect();
+        world.assignments(&[(ALL, assignment(&all))]);
+        world.run(ms(60_000));
+        let worst = world.worst(since);
+        assert!(worst <= 15, "{count} VIPs: {worst} probes in a second");
     }
 }

@@ -1,11 +1,11 @@
 //! Each rule of member objects, of nodes that were cut off, and of records that somebody removes in a hand-over has a test that fails
 //! without it. Drawn runs of the simulator find few of these bugs: versions and compare-and-swap stand behind most of these rules.
 
-use super::{handover, members, mute, outage, owned, strangers, telling};
+use super::{handover, members, mute, outage, owned, read_only, strangers, telling, whose};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 19] = [
+const GUARDS: [(Bug, fn()); 22] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -21,6 +21,9 @@ const GUARDS: [(Bug, fn()); 19] = [
     (Bug::JudgesNearbyOnly, telling::nodes_that_die_together_on_a_segment_of_their_own_are_ended),
     (Bug::CarriesOnWhenStripped, handover::a_record_that_is_stripped_as_it_names_the_successor_leaves_one_holder),
     (Bug::ForgetsEndedOwners, owned::an_address_of_a_node_that_crashed_is_not_taken),
+    (Bug::TakesFromTheHanging, whose::a_vip_that_is_made_again_is_not_taken_from_an_agent_that_hangs),
+    (Bug::RefusedTimeCounts, read_only::nobody_takes_from_nodes_that_answer),
+    (Bug::ContestsItsGiver, handover::a_planned_hand_over_overlaps_though_the_api_is_slow),
     (Bug::MuteTakes, mute::a_mute_node_leaves_the_vips_of_a_crashed_one_to_others),
     (Bug::MuteKeeps, mute::a_mute_node_gives_back_what_it_took_before_it_knew),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),

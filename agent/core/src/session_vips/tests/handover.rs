@@ -11,6 +11,23 @@ use crate::placement::Demand;
 use crate::rules::Rules;
 use crate::session_vips::{Event, Input, Report};
 
+/// The API answers more slowly than a challenge waits, and the last holder hears its successor late.
+#[test]
+pub(super) fn a_planned_hand_over_overlaps_though_the_api_is_slow() {
+    for (delay, wire) in [(150, 0), (300, 0), (300, 20), (600, 40), (250, 120)] {
+        let world = &mut World::settled(3, 12, &Rules::default());
+        let (since, leaves) = (world.now, busiest(world));
+        world.hosts.iter_mut().for_each(|host| host.delay = ms(delay));
+        world.wire += ms(wire);
+        world.tell(leaves, Event::Shutdown);
+        world.run(ms(12_000));
+        let (none, two) = (world.worst(12, since, |n| n == 0), world.worst(12, since, |n| n > 1));
+        assert!(none < ms(100), "{delay} ms, {wire} ms: nobody for {none:?}");
+        assert!(two < ms(1_000), "{delay} ms, {wire} ms: two for {two:?}");
+        assert!(world.hosts[leaves].carries.is_empty());
+    }
+}
+
 #[test]
 fn a_node_that_ends_hands_all_over_without_a_gap() {
     let world = &mut World::settled(5, 100, &Rules::default());

@@ -29,7 +29,14 @@ struct One {
 fn link(n: u8) -> Link {
     let address = IpAddr::from([192, 0, 2, n]);
     let subnets = vec![Subnet::of(address, 24)];
-    Link { name: "eth0".into(), macs: vec![Mac([2, 0, 0, 0, 0, n])], addresses: vec![address], subnets, up: true }
+    Link {
+        name: "eth0".into(),
+        altnames: vec![],
+        macs: vec![Mac([2, 0, 0, 0, 0, n])],
+        addresses: vec![address],
+        subnets,
+        up: true,
+    }
 }
 
 impl One {

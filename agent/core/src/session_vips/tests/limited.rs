@@ -217,8 +217,14 @@ fn an_interface_without_room_does_not_wait_for_the_next_round() {
         world.start(n);
         let on = |index: u32, address: IpAddr, mac: Mac| {
             let subnets = vec![Subnet::of(address, 24)];
-            let link =
-                Link { name: format!("eth{index}"), macs: vec![mac], addresses: vec![address], subnets, up: true };
+            let link = Link {
+                name: format!("eth{index}"),
+                altnames: vec![],
+                macs: vec![mac],
+                addresses: vec![address],
+                subnets,
+                up: true,
+            };
             Interface { index, link, gateways: vec![] }
         };
         let macs = vec![world.hosts[n].mac, Mac([2, 0, 0, 0, 1, u8::try_from(n).unwrap()])];

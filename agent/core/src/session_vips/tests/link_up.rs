@@ -116,6 +116,7 @@ fn vips_on_a_link_that_stayed_up_go_on() {
     let (n, since) = (busiest(world), world.now);
     let link = |name: &str, mac: u8, address: [u8; 4], net| Link {
         name: name.into(),
+        altnames: vec![],
         macs: vec![crate::mac::Mac([2, 0, 0, 0, net, mac])],
         addresses: vec![address.into()],
         subnets: vec![Subnet::of(address.into(), 24)],

@@ -13,6 +13,7 @@ mod members;
 mod mute;
 mod outage;
 mod owned;
+mod read_only;
 mod recalled;
 mod refused;
 mod removing;

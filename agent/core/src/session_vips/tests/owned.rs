@@ -192,6 +192,7 @@ fn an_interface_that_leads_nowhere_makes_no_node_a_stranger() {
         let host = &world.hosts[n];
         let own = Link {
             name: "eth0".into(),
+            altnames: vec![],
             macs: vec![host.mac],
             addresses: vec![host.address],
             subnets: vec![Subnet::of(host.address, 24)],
@@ -219,6 +220,7 @@ fn an_address_of_a_node_on_another_segment_does_not_count() {
     let host = &world.hosts[0];
     let link = |name: &str, address: IpAddr, own: Vec<IpAddr>| Link {
         name: name.into(),
+        altnames: vec![],
         macs: vec![host.mac],
         addresses: std::iter::once(address).chain(own).collect(),
         subnets: vec![Subnet::of(address, 24)],

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::crash::busiest;
-use super::world::{Api, World, ms, vip};
+use super::world::{Api, World, ms, second_vip, vip};
 use crate::evidence::Form;
 use crate::placement::Demand;
 use crate::rules::Rules;
@@ -111,4 +111,21 @@ fn among_many_nodes_third_parties_are_asked_by_unicast() {
         let share = if all_hear { 50..=100 } else { 0..=10 };
         assert!(all > 20 && share.contains(&(broadcast * 100 / all)), "{nodes} nodes: {broadcast} of {all}");
     }
+}
+
+/// One of its two cables is pulled: the node hands over what it has on that segment, and keeps what it has on the other one.
+#[test]
+fn a_node_that_loses_one_of_two_segments_is_not_ended() {
+    let mut world = World::new(3, &Rules::default());
+    world.second_network = true;
+    world.begin(ms(1_000), 9, ms(3_000));
+    (0..9).for_each(|v| world.create(second_vip(v)));
+    world.run(ms(12_000));
+    let (node, since) = (busiest(&world), world.now);
+    let had: Vec<_> = (0..9).map(|v| world.carriers(second_vip(v))).collect();
+    world.pull(node);
+    world.run(ms(30_000));
+    assert_eq!(ends(&world), 0);
+    assert!(world.worst(9, since, |n| n == 0) < ms(500), "{:?}", world.worst(9, since, |n| n == 0));
+    assert_eq!((0..9).map(|v| world.carriers(second_vip(v))).collect::<Vec<_>>(), had);
 }

@@ -203,6 +203,29 @@ fn a_vip_that_is_made_again_is_taken_from_a_node_without_the_api() {
     assert_eq!((0..4).map(|n| world.reported(n, told)).sum::<usize>(), 0);
 }
 
+/// The agent that carries a VIP hangs, and the VIP is deleted and made again with a record that names nobody. The kernel answers for it
+/// until the fence ends.
+#[test]
+pub(super) fn a_vip_that_is_made_again_is_not_taken_from_an_agent_that_hangs() {
+    for (nodes, hangs, gone) in [(3, 0, 0), (3, 0, 1_500), (3, 5_000, 0), (2, 1_000, 100), (6, 3_000, 3_000)] {
+        let world = &mut World::settled(nodes, 12, &Rules::default());
+        let holder = world.carriers(vip(0))[0];
+        world.freeze(holder);
+        world.run(ms(hangs));
+        let since = world.now;
+        world.delete(vip(0));
+        world.run(ms(gone));
+        world.create(vip(0));
+        world.run(ms(25_000));
+        let case = format!("{nodes} nodes, {hangs} ms, {gone} ms");
+        assert!(world.carriers(vip(0)).iter().any(|n| *n != holder), "{case}");
+        let two = world.time_with(vip(0), since, |n| n > 1);
+        assert!(two < ms(50), "two nodes for {two:?}: {case}");
+        let none = world.time_with(vip(0), since, |n| n == 0);
+        assert!(none < ms(4_000), "nobody for {none:?}: {case}");
+    }
+}
+
 #[test]
 fn a_session_that_a_person_deletes_has_ended() {
     let world = &mut World::settled(4, 40, &Rules::default());
@@ -245,4 +268,21 @@ fn a_partition_gives_each_part_one_and_heals_in_a_round() {
     for v in 0..40 {
         assert_eq!(world.carriers(vip(v)).len(), 1);
     }
+}
+
+/// The settings of the node whose agent hangs are newer: its Lease is longer, and so is its fence.
+#[test]
+fn a_vip_that_is_made_again_is_not_taken_from_an_agent_that_hangs_with_a_longer_lease() {
+    let world = &mut World::settled(3, 12, &Rules::default());
+    let holder = world.carriers(vip(0))[0];
+    world.restart(holder, &Rules { lease_duration: ms(60_000), renew_deadline: ms(40_000), ..Rules::default() });
+    world.run(ms(40_000));
+    assert_eq!(world.carriers(vip(0)), [holder]);
+    world.freeze(holder);
+    let since = world.now;
+    world.delete(vip(0));
+    world.create(vip(0));
+    world.run(ms(70_000));
+    let two = world.time_with(vip(0), since, |n| n > 1);
+    assert!(two < ms(50), "two nodes for {two:?}");
 }

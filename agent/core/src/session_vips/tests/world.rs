@@ -9,7 +9,7 @@ use crate::core::{Core as _, Interface, Vip};
 use crate::event::{Failure, Moment};
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
-use crate::placement::Demand;
+use crate::placement::{self, Demand};
 use crate::rules::Rules;
 use crate::session::{AddressView, Declared, Holder, Link, Member, Subnet, View};
 use crate::session_vips::{Call, Event, Input, Output, Report, SessionVips};
@@ -20,6 +20,27 @@ use crate::time::{Time, WallTime};
 /// The n-th VIP.
 pub(super) fn vip(n: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100 + n))
+}
+
+/// The n-th VIP of the second network.
+pub(super) fn second_vip(n: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(198, 51, 100, 100 + n))
+}
+
+/// The interfaces, the same on each host.
+const FIRST: u32 = 2;
+const SECOND: u32 = 3;
+
+/// The interface on whose network an address is.
+fn interface_of(address: IpAddr) -> u32 {
+    let is_second = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 198);
+    if is_second { SECOND } else { FIRST }
+}
+
+fn demand_of(address: IpAddr) -> Demand {
+    let interface =
+        if interface_of(address) == FIRST { placement::Interface::First } else { placement::Interface::Subnet };
+    Demand { interface, ..Demand::of(address) }
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
@@ -44,6 +65,8 @@ pub(super) struct Host {
     pub(super) deaf: bool,
     /// Its frames are lost; it hears the others.
     pub(super) unheard: bool,
+    /// The cable of its first interface is pulled.
+    pub(super) pulled: bool,
     pub(super) refuses: Vec<IpAddr>,
     /// The datapath does what it is told, and tells nothing.
     pub(super) mute: bool,
@@ -79,6 +102,15 @@ pub(super) struct Host {
     pub(super) loses_records: bool,
 }
 
+impl Host {
+    fn address_on(&self, interface: u32) -> IpAddr {
+        match self.address {
+            IpAddr::V4(first) if interface == SECOND => IpAddr::V4(Ipv4Addr::new(198, 51, 100, first.octets()[3])),
+            address => address,
+        }
+    }
+}
+
 enum Item {
     To(usize, Event),
     Call(usize, Output, bool),
@@ -102,10 +134,14 @@ pub(super) struct World {
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
+    /// All writes fail at once; reads are answered.
+    pub(super) read_only: bool,
     /// Nobody may write member objects.
     pub(super) publish_refused: Option<Failure>,
     /// Writes of this node's member object are refused.
     pub(super) publish_refused_for: Option<String>,
+    /// Each host has a second interface, on a network of its own.
+    pub(super) second_network: bool,
     pub(super) wire: Duration,
     pub(super) kernel_late: Duration,
     queue: Queue<Item>,
@@ -126,8 +162,10 @@ impl World {
             stranger: None,
             suppressed: vec![],
             reads_refused: false,
+            read_only: false,
             publish_refused: None,
             publish_refused_for: None,
+            second_network: false,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
             queue: Queue::default(),
@@ -152,6 +190,7 @@ impl World {
                 group: 0,
                 deaf: false,
                 unheard: false,
+                pulled: false,
                 refuses: vec![],
                 mute: false,
                 keeps: false,
@@ -214,19 +253,39 @@ impl World {
         self.follow(n, ms(4));
     }
 
-    /// An agent is told of its interface.
+    /// An agent is told of its interfaces.
     pub(super) fn tell_node(&mut self, n: usize) {
         let host = &self.hosts[n];
         let link = Link {
             name: "eth0".into(),
+            altnames: vec![],
             macs: vec![host.mac],
             addresses: std::iter::once(host.address).chain(host.own.iter().copied()).collect(),
             subnets: vec![Subnet::of(host.address, 24)],
-            up: true,
+            up: !host.pulled,
         };
-        let interfaces = vec![Interface { index: 2, link, gateways: vec![GATEWAY] }];
+        let mut interfaces = vec![Interface { index: FIRST, link, gateways: vec![GATEWAY] }];
+        if self.second_network {
+            let address = host.address_on(SECOND);
+            let link = Link {
+                name: "eth1".into(),
+                altnames: vec![],
+                macs: vec![host.mac],
+                addresses: vec![address],
+                subnets: vec![Subnet::of(address, 24)],
+                up: true,
+            };
+            interfaces.push(Interface { index: SECOND, link, gateways: vec![] });
+        }
         let macs = vec![host.mac];
         self.tell(n, Event::Node { interfaces, macs });
+    }
+
+    /// The cable of a host's first interface is pulled.
+    pub(super) fn pull(&mut self, n: usize) {
+        self.hosts[n].pulled = true;
+        self.note_owners();
+        self.tell_node(n);
     }
 
     /// The interface of a host is gone, and all addresses with it; the agent is told.
@@ -239,7 +298,7 @@ impl World {
     }
 
     fn follow(&mut self, n: usize, after: Duration) {
-        let demands = self.addresses.keys().map(|a| Demand::of(*a)).collect();
+        let demands = self.addresses.keys().map(|a| demand_of(*a)).collect();
         self.put(after, Item::To(n, Event::Input(Input::Wanted(demands))));
         self.put(after, Item::To(n, Event::Input(Input::Synced)));
         for (address, view) in self.addresses.clone() {
@@ -287,7 +346,7 @@ impl World {
         self.uid += 1;
         let view =
             AddressView { uid: self.uid.to_string(), version: self.version.to_string(), holder: None, by_lease: false };
-        self.demand(&Demand::of(address));
+        self.demand(&demand_of(address));
         self.show_address(address, Some(&view));
     }
 
@@ -464,7 +523,9 @@ impl World {
                     _ => {}
                 }
                 let (failed, within) = failed(&call);
+                let writes = !matches!(&call, Output::Call(Call::ReadSessions { .. } | Call::ReadAddresses { .. }));
                 match self.hosts[n].api {
+                    Api::Up if self.read_only && writes => self.put(self.hosts[n].delay, Item::To(n, failed)),
                     Api::Up => self.put(self.hosts[n].delay, Item::Call(n, call, false)),
                     Api::Lossy => self.put(self.hosts[n].delay, Item::Call(n, call, true)),
                     Api::Refused => self.put(ms(1), Item::To(n, failed)),
@@ -474,27 +535,30 @@ impl World {
         }
     }
 
-    fn hears(&self, from: usize, to: usize) -> bool {
+    fn hears(&self, from: usize, to: usize, interface: u32) -> bool {
         let (a, b) = (&self.hosts[from], &self.hosts[to]);
-        a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
+        let passes = interface != FIRST || !a.pulled && !b.pulled;
+        passes && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
     }
 
     fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
-        if self.hears(from, to) {
+        let interface = interface_of(address);
+        if self.hears(from, to, interface) {
             let mac = self.hosts[from].mac;
-            self.put(self.wire, Item::To(to, Event::Heard { interface: 2, address, mac, form: Form::Claim }));
+            self.put(self.wire, Item::To(to, Event::Heard { interface, address, mac, form: Form::Claim }));
         }
     }
 
     fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         let asker = &self.hosts[n];
-        if asker.deaf || asker.unheard {
+        let interface = interface_of(address);
+        if asker.deaf || asker.unheard || interface == FIRST && asker.pulled {
             return;
         }
-        let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n));
+        let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n, interface));
         let has = others.filter(|(_, h)| {
-            let own = h.own.iter().chain(&h.control_plane).chain([&h.address]).any(|own| *own == address);
-            own || h.carries.contains_key(&address)
+            let own = h.own.iter().chain(&h.control_plane).any(|own| *own == address);
+            own || h.address_on(interface) == address || h.carries.contains_key(&address)
         });
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
@@ -505,10 +569,7 @@ impl World {
             answers = vec![*mac];
         }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
-            self.put(
-                self.wire * 2,
-                Item::To(n, Event::Heard { interface: 2, address, mac, form: Form::Answer(sender) }),
-            );
+            self.put(self.wire * 2, Item::To(n, Event::Heard { interface, address, mac, form: Form::Answer(sender) }));
         }
     }
 
@@ -630,8 +691,17 @@ impl World {
         self.owners.entry(address).or_default().note(self.now, owners);
     }
 
+    fn note_owners(&mut self) {
+        for address in self.owners.keys().copied().collect::<Vec<_>>() {
+            let owners = self.carriers(address);
+            self.owners.entry(address).or_default().note(self.now, owners);
+        }
+    }
+
     pub(super) fn carriers(&self, address: IpAddr) -> Vec<usize> {
-        (0..self.hosts.len()).filter(|n| self.hosts[*n].up && self.hosts[*n].carries.contains_key(&address)).collect()
+        let is_pulled = |host: &Host| host.pulled && interface_of(address) == FIRST;
+        let has = |host: &Host| host.up && !is_pulled(host) && host.carries.contains_key(&address);
+        (0..self.hosts.len()).filter(|n| has(&self.hosts[*n])).collect()
     }
 
     /// How long exactly so many hosts carried a VIP since then.
