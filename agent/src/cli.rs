@@ -17,7 +17,7 @@ pub use self::print::config;
 use self::print::{fail, said, translation, warn};
 use crate::cluster_status::{self, read::Place};
 use crate::manifest::command::{self as manifests, Translated, What};
-use crate::manifest::pod::{IMAGE, Kind, Options};
+use crate::manifest::pod::{IMAGE, Kept, Kind, Options};
 use crate::ops::status_client;
 use crate::settings::spec::{self, SETTINGS};
 use crate::settings::{Given, Host, Loaded, Settings, SettingsErrors};
@@ -104,7 +104,7 @@ pub fn parse(
                 image: manifest.get_one::<String>("image").cloned().unwrap_or_else(|| IMAGE.to_owned()),
                 in_cluster: manifest.get_flag("in-cluster"),
                 taint: manifest.get_flag("taint"),
-                kubeconfig: false,
+                kept: Kept::default(),
             },
         },
         Some(("status", status)) if status.get_flag("cluster") => {
@@ -209,7 +209,7 @@ fn translate(from: &Path, given: &Given, output: Output) -> ExitCode {
         Ok(translated) => translated,
         Err(error) => return fail(&error),
     };
-    let said = said(&translation(&translated.rows(), output));
+    let said = said(&translation(&translated.rows(given), output));
     match translated.load(given) {
         Ok(loaded) => {
             warn(&loaded);
@@ -232,7 +232,10 @@ fn manifest(what: Option<What>, from: Option<&Path>, given: &Given, options: Opt
 }
 
 fn run(loaded: Loaded) -> ExitCode {
-    mooring_common::log::init("mooring_agent", loaded.settings.log);
+    let _log = match mooring_common::log::init("mooring_agent", loaded.settings.log) {
+        Ok(log) => log,
+        Err(error) => return fail(&format!("no thread for the log: {error}")),
+    };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         settings = summary(&loaded.effective, SETTINGS),

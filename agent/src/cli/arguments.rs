@@ -34,6 +34,10 @@ Examples:
 const NOT_HERE: &[(&str, &str)] = &[
     ("kubeadm", "use `mooring-agent manifest static-pod`, or change only the image in a manifest of kube-vip"),
     ("sample", "see `mooring-agent --help`"),
+    (
+        "start",
+        "it is kube-vip 0.3's, and its file is not read: give what the file says as settings to `mooring-agent run`",
+    ),
     ("service", "use `mooring-agent run --services on`"),
 ];
 
@@ -54,7 +58,7 @@ pub fn command() -> Command {
     let from = Arg::new("from").long("from").value_name("FILE");
     let config = settings(Command::new("config")).about("Print each effective setting and where it came from");
     let config = config.arg(from.clone().help(
-        "Say instead what becomes of each setting of this static pod, DaemonSet, or values of kube-vip's Helm chart (-: standard input)",
+        "Say instead what becomes of each setting of this static pod, DaemonSet, or values of kube-vip's Helm chart, or of those in another object, as a KubeadmControlPlane (-: standard input)",
     ));
     let manifest = settings(Command::new("manifest")).after_help(MANIFEST_EXAMPLES).args(manifest_args(from));
     let manifest = manifest.about("Print a static pod, a DaemonSet, or the service account with its roles");
@@ -86,7 +90,7 @@ fn manifest_args(from: Arg) -> [Arg; 5] {
     let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     [
         Arg::new("kind").value_name("KIND").value_parser(PossibleValuesParser::new(kinds)).help("What to print"),
-        from.help("Translate this static pod, DaemonSet, or values of kube-vip's Helm chart (-: standard input). Settings given beside it count first"),
+        from.help("Translate this static pod, DaemonSet, or values of kube-vip's Helm chart; or a KubeadmControlPlane, Secret or other object that has one (-: standard input). Settings given beside it count first"),
         Arg::new("image").long("image").value_name("IMAGE").default_value(IMAGE).value_parser(NonEmptyStringValueParser::new()).help("The image of the agent"),
         switch("in-cluster").alias("inCluster").help("Use the pod's service account [default in a daemonset]"),
         switch("taint").help("A daemonset for control-plane nodes, whatever VIPs it has"),

@@ -50,8 +50,18 @@ pub(super) fn translation(rows: &[Row], output: Output) -> String {
         return serde_json::to_string_pretty(rows).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
     }
     let cells = rows.iter().map(|row| {
-        vec![row.setting.clone(), row.value.clone(), row.verdict.to_string(), row.ours.clone(), row.note.clone()]
+        vec![row.setting.clone(), short(&row.value), row.verdict.to_string(), row.ours.clone(), row.note.clone()]
     });
     let table = table::render(&["SETTING", "VALUE", "HERE", "AS", "NOTE"], cells, usize::MAX);
     table.trim_end().to_owned()
+}
+
+/// The longest value of a manifest in a table, in characters.
+const WIDEST: usize = 60;
+
+fn short(value: &str) -> String {
+    match value.char_indices().nth(WIDEST) {
+        Some((end, _)) => format!("{}...", value.get(..end).unwrap_or_default()),
+        None => value.to_owned(),
+    }
 }

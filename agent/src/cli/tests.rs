@@ -42,7 +42,7 @@ fn kube_vips_flags_for_zebra_are_understood() {
 
 #[test]
 fn kube_vips_other_subcommands_are_refused_by_name() {
-    for args in [&["kubeadm", "init"][..], &["sample"], &["service", "-c", "x"]] {
+    for args in [&["kubeadm", "init"][..], &["sample"], &["service", "-c", "x"], &["start", "-c", "x"]] {
         let Action::Refuse(text) = parsed(args) else { panic!("{args:?} is not refused") };
         assert!(text.contains(&format!("kube-vip's subcommand {}", args[0])), "{text}");
     }

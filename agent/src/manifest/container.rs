@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::yaml::scalar;
+use super::carried::Carried;
+use super::pod::Options;
+use super::source::Variable;
+use super::yaml::{flow, scalar};
 use crate::settings::spec::find;
 use crate::settings::{Loaded, Origin, Placement, Settings};
 
@@ -16,7 +19,7 @@ pub(super) enum Account {
 }
 
 /// `containers` and `volumes`. `port`: whether the metrics' port is declared.
-pub(super) fn render(loaded: &Loaded, image: &str, account: Account, port: bool) -> String {
+pub(super) fn render(loaded: &Loaded, options: &Options, account: Account, port: bool) -> String {
     let settings = &loaded.settings;
     let mut text = format!(
         "\
@@ -27,11 +30,14 @@ containers:
   args: [run]
   env:
 ",
-        scalar(image)
+        scalar(&options.image)
     );
     // Writing to a String cannot fail.
-    for (name, value) in variables(loaded, account) {
+    for (name, value) in variables(loaded, account, &options.kept.variables) {
         let _ = writeln!(text, "  - {{name: {name}, value: {}}}", scalar(&value));
+    }
+    for one in &options.kept.variables {
+        let _ = writeln!(text, "  - name: {}\n    {}", one.name, carried(&one.value));
     }
     if is_default(loaded, "node-name") {
         text.push_str("  - name: MOORING_NODE_NAME\n    valueFrom: {fieldRef: {fieldPath: spec.nodeName}}\n");
@@ -63,13 +69,25 @@ containers:
     text
 }
 
+/// Where the value of a variable comes from.
+fn carried(value: &Variable) -> String {
+    match value {
+        Variable::Filled(from) => format!("valueFrom: {}", flow(from)),
+        // A placeholder with quotes of its own is written without any: that is how it stood there.
+        Variable::Placeholder(text) if text.contains('"') => format!("value: {text}"),
+        Variable::Text(text) | Variable::Placeholder(text) => {
+            format!("value: {}", serde_json::Value::from(text.as_str()))
+        }
+    }
+}
+
 /// Whether nobody gave the setting.
 pub(super) fn is_default(loaded: &Loaded, name: &str) -> bool {
     loaded.effective.iter().any(|one| one.name == name && one.source == Origin::Default)
 }
 
-/// The settings that were given, as our environment variables, in the order of the table.
-fn variables(loaded: &Loaded, account: Account) -> Vec<(String, String)> {
+/// The settings that were given, as our environment variables, in the order of the table. Not those that are carried over.
+fn variables(loaded: &Loaded, account: Account, carried: &[Carried]) -> Vec<(String, String)> {
     let leases = |settings: &Settings| {
         settings.services.as_ref().is_some_and(|services| matches!(services.placement, Placement::Leases(_)))
     };
@@ -77,7 +95,8 @@ fn variables(loaded: &Loaded, account: Account) -> Vec<(String, String)> {
     for one in &loaded.effective {
         // kube-vip's settings for Services mean kube-vip's placement. Without them Mooring's own is the default.
         let theirs = one.name == "services-placement" && leases(&loaded.settings);
-        let given = one.source != Origin::Default || theirs;
+        let is_carried = carried.iter().any(|carried| carried.setting == one.name);
+        let given = (one.source != Origin::Default || theirs) && !is_carried;
         if one.name == "credentials" && account == Account::InCluster {
             variables.push(("MOORING_CREDENTIALS".into(), "in-cluster".into()));
         } else if let Some(spec) = find(one.name).filter(|_| given) {

@@ -1,6 +1,9 @@
 //! The static pod and the `DaemonSet`.
 
+use super::carried::Carried;
 use super::container::{self, Account, is_default};
+use super::schedule::Schedule;
+use super::source::Variable;
 use super::yaml::indented;
 use crate::settings::{Credentials, Loaded, Settings};
 
@@ -20,6 +23,8 @@ const END: u64 = 15;
 pub enum Kind {
     /// A file in the kubelet's folder of static pods.
     StaticPod,
+    /// A pod that the API server has, with a service account.
+    Pod,
     /// A `DaemonSet`.
     DaemonSet,
 }
@@ -33,8 +38,19 @@ pub struct Options {
     pub in_cluster: bool,
     /// A `DaemonSet` for control-plane nodes only, whatever VIPs it has.
     pub taint: bool,
-    /// The manifest that is translated mounts a kubeconfig.
+    /// What the manifest that is translated says besides.
+    pub kept: Kept,
+}
+
+/// What a translated manifest says besides the settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// It mounts a kubeconfig.
     pub kubeconfig: bool,
+    /// The nodes on which it runs; None: nothing is translated.
+    pub schedule: Option<Schedule>,
+    /// The variables whose values stand elsewhere.
+    pub variables: Vec<Carried>,
 }
 
 /// Why a manifest cannot be made.
@@ -43,6 +59,16 @@ pub enum PodError {
     /// Static pods have no service account.
     #[error("a static pod has no service account: leave --in-cluster out, or print a daemonset")]
     StaticPodInCluster,
+    /// Nor does a kubelet read other objects for it.
+    #[error(
+        "{variable} is taken from {from}, which no static pod can read: give the setting as a flag, or print a daemonset"
+    )]
+    StaticPodRefers {
+        /// The variable.
+        variable: String,
+        /// The object.
+        from: String,
+    },
     /// The folder of a file is not mounted.
     #[error(
         "{setting} is {path}, which is outside {run_dir}, the only folder that the pod can write: give a file in it"
@@ -71,9 +97,21 @@ pub fn render(kind: Kind, loaded: &Loaded, options: &Options) -> Result<String, 
     }
     let account = account(kind, loaded, options)?;
     Ok(match kind {
-        Kind::StaticPod => static_pod(loaded, options),
+        Kind::StaticPod => {
+            let refers = |one: &&Carried| matches!(&one.value, Variable::Filled(from) if from["fieldRef"].is_null());
+            if let Some(one) = options.kept.variables.iter().find(refers) {
+                return Err(PodError::StaticPodRefers { variable: one.name.clone(), from: one.value.words() });
+            }
+            static_pod(loaded, options)
+        }
+        Kind::Pod => api_pod(loaded, options),
         Kind::DaemonSet => daemon_set(loaded, options, account),
     })
+}
+
+/// Whether a pod that is translated, and that has a service account, goes on with it.
+pub(super) fn keeps_account(loaded: &Loaded, options: &Options) -> bool {
+    account(Kind::DaemonSet, loaded, options) == Ok(Account::InCluster)
 }
 
 /// A `DaemonSet` has a service account, unless somebody asked for a kubeconfig.
@@ -83,8 +121,10 @@ fn account(kind: Kind, loaded: &Loaded, options: &Options) -> Result<Account, Po
     match kind {
         Kind::StaticPod if in_cluster => Err(PodError::StaticPodInCluster),
         Kind::StaticPod => Ok(Account::Kubeconfig),
+        Kind::Pod => Ok(Account::InCluster),
         Kind::DaemonSet => {
-            let by_file = said == Credentials::Kubeconfig || options.kubeconfig || !is_default(loaded, "kubeconfig");
+            let by_file =
+                said == Credentials::Kubeconfig || options.kept.kubeconfig || !is_default(loaded, "kubeconfig");
             Ok(if by_file && !in_cluster { Account::Kubeconfig } else { Account::InCluster })
         }
     }
@@ -111,12 +151,52 @@ spec:
   enableServiceLinks: false
   # The agent hands its VIPs over before it ends (--handover-grace).
   terminationGracePeriodSeconds: {}
-{}",
+{}{}",
         settings.lease.namespace,
         labels(settings, false),
         settings.handover_grace.as_secs() + END,
-        indented(&container::render(loaded, &options.image, Account::Kubeconfig, false), 2)
+        indented(&kept_schedule(options), 2),
+        indented(&container::render(loaded, options, Account::Kubeconfig, false), 2)
     )
+}
+
+/// The nodes of a pod that is translated.
+fn kept_schedule(options: &Options) -> String {
+    options.kept.schedule.as_ref().map(Schedule::render).unwrap_or_default()
+}
+
+fn api_pod(loaded: &Loaded, options: &Options) -> String {
+    let settings = &loaded.settings;
+    format!(
+        "\
+# A pod with a service account: apply it, and what `mooring-agent manifest rbac` prints with the same settings.
+apiVersion: v1
+kind: Pod
+metadata:
+  name: mooring-agent
+  namespace: {}
+  labels: {{{}}}
+spec:
+  serviceAccountName: {}
+  hostNetwork: true
+  dnsPolicy: ClusterFirstWithHostNet
+  priorityClassName: system-node-critical
+  enableServiceLinks: false
+  # The agent hands its VIPs over before it ends (--handover-grace).
+  terminationGracePeriodSeconds: {}
+{}{}",
+        settings.lease.namespace,
+        labels(settings, false),
+        account_name(settings),
+        settings.handover_grace.as_secs() + END,
+        indented(&kept_schedule(options), 2),
+        indented(&container::render(loaded, options, Account::InCluster, true), 2)
+    )
+}
+
+/// The service account of the agents of these VIPs.
+fn account_name(settings: &Settings) -> &'static str {
+    if settings.control_plane() { "mooring-agent-control-plane" } else { "mooring-agent" }
 }
 
 fn daemon_set(loaded: &Loaded, options: &Options, account: Account) -> String {
@@ -124,18 +204,12 @@ fn daemon_set(loaded: &Loaded, options: &Options, account: Account) -> String {
     let on_control_plane = options.taint || settings.control_plane();
     // Beside the DaemonSet for all other nodes: a name and labels of its own, and the same service account.
     let beside = on_control_plane && !settings.control_plane();
-    let (about, name) = if settings.control_plane() {
-        (
-            "# One agent on each control-plane node: they elect the holder of the control plane's VIP.",
-            "mooring-agent-control-plane",
-        )
-    } else {
-        (
-            "\
-# VIPs of Services. The control plane's VIP is the static pod's matter (static-pod/), or that of manifests/agent-control-plane; one
-# agent does both on such a node, so they are left out here.",
-            "mooring-agent",
-        )
+    let name = account_name(settings);
+    let kept = options.kept.schedule.as_ref().filter(|kept| !options.taint && keeps_nodes(settings, kept));
+    let about = match kept {
+        _ if settings.control_plane() => CONTROL_PLANE,
+        None => SERVICES,
+        Some(_) => SERVICES_KEPT,
     };
     let account_name = match account {
         Account::InCluster => format!("      serviceAccountName: {name}\n"),
@@ -165,23 +239,45 @@ spec:
       priorityClassName: system-node-critical
       enableServiceLinks: false
       terminationGracePeriodSeconds: {}
-      affinity:
-        nodeAffinity:
-          requiredDuringSchedulingIgnoredDuringExecution:
-            nodeSelectorTerms:
-            - matchExpressions:
-              - {{key: node-role.kubernetes.io/control-plane, operator: {}}}
-      # A node that is not ready, under pressure, or closed to other pods goes on with its VIPs.
-      tolerations:
-      - {{operator: Exists}}
-{}",
+{}{}",
         if beside { "-services-on-control-planes" } else { "" },
         settings.lease.namespace,
         vips(settings, beside),
         labels(settings, beside),
         settings.handover_grace.as_secs() + END,
-        if on_control_plane { "Exists" } else { "DoesNotExist" },
-        indented(&container::render(loaded, &options.image, account, true), 6)
+        indented(&kept.map_or_else(|| own_schedule(on_control_plane), Schedule::render), 6),
+        indented(&container::render(loaded, options, account, true), 6)
+    )
+}
+
+const CONTROL_PLANE: &str = "# One agent on each control-plane node: they elect the holder of the control plane's VIP.";
+const SERVICES: &str = "\
+# VIPs of Services. The control plane's VIP is the static pod's matter (static-pod/), or that of manifests/agent-control-plane; one
+# agent does both on such a node, so they are left out here.";
+const SERVICES_KEPT: &str = "\
+# VIPs of Services, on the nodes where kube-vip serves them. One agent serves a node: where a static pod of Mooring's runs, let it do
+# both (MOORING_SERVICES), and keep this one off.";
+
+/// Whether the pods of a translated manifest stay on its nodes. Where it chooses none, the control plane's VIP is for
+/// control-plane nodes all the same: other nodes have no API server.
+pub(super) fn keeps_nodes(settings: &Settings, schedule: &Schedule) -> bool {
+    schedule.chooses() || !settings.control_plane()
+}
+
+fn own_schedule(on_control_plane: bool) -> String {
+    format!(
+        "\
+affinity:
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms:
+      - matchExpressions:
+        - {{key: node-role.kubernetes.io/control-plane, operator: {}}}
+# A node that is not ready, under pressure, or closed to other pods goes on with its VIPs.
+tolerations:
+- {{operator: Exists}}
+",
+        if on_control_plane { "Exists" } else { "DoesNotExist" }
     )
 }
 

@@ -1,4 +1,8 @@
-//! The settings that a manifest gives: a static pod, a `DaemonSet`, or the values of kube-vip's Helm chart.
+//! The settings of a manifest: a static pod, a `DaemonSet`, or the values of kube-vip's Helm chart.
+
+mod chart;
+mod pod;
+mod variable;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,18 +11,20 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::settings::kube_vip::ENTRIES;
-use crate::settings::spec::{SETTINGS, find};
+use self::variable::Maps;
+pub use self::variable::Variable;
+use super::schedule::Schedule;
+use super::wrapped::{Document, Place, Step, Way, documents, places};
 
-/// The pod's field with the name of its node.
-pub(super) const NODE_NAME: &str = "spec.nodeName";
 /// The size limit of a manifest, in bytes.
 const LONGEST: u64 = 4 << 20;
+/// How deep a manifest may stand in texts within texts.
+const DEEPEST: usize = 4;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A pod: a static pod of a control-plane node.
+    /// A pod: a static pod of a control-plane node, or one that the API server has.
     Pod,
     /// A `DaemonSet`.
     DaemonSet,
@@ -26,14 +32,8 @@ pub enum Shape {
     ChartValues,
 }
 
-/// A value of an environment variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Variable {
-    /// It stands in the manifest.
-    Text(String),
-    /// The kubelet fills it in: the path of the pod's field, or another source's name.
-    Filled(String),
-}
+/// What stands in another object or file, in words, each with the field that says so.
+pub type Elsewhere = Vec<(&'static str, String)>;
 
 /// The settings of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +46,14 @@ pub struct Source {
     pub env: BTreeMap<String, Variable>,
     /// The kubeconfig that is mounted, by its path on the node. None: the pod uses its service account.
     pub kubeconfig: Option<String>,
+    /// Whether the pod names a service account. No static pod does.
+    pub service_account: bool,
     /// The object's namespace, if it says one.
     pub namespace: Option<String>,
-    /// Where more of the environment stands: the kind and the name.
-    pub env_from: Vec<String>,
+    /// The nodes on which it runs.
+    pub schedule: Schedule,
+    /// More of its environment, or of its values.
+    pub elsewhere: Elsewhere,
     /// Fields of the pod that no setting has, and that are not carried over.
     pub left: Vec<(&'static str, String)>,
 }
@@ -63,8 +67,8 @@ pub fn for_super_admin(path: &str) -> Option<String> {
     path.ends_with(SUPER_ADMIN).then(|| path.replace(SUPER_ADMIN, "admin.conf"))
 }
 
-/// Fields of a pod, and values of the chart, that decide where an agent runs or whether its image can be pulled.
-const LEFT: [&str; 2] = ["nodeSelector", "imagePullSecrets"];
+/// Fields of a pod, and values of the chart, that decide whether its image can be pulled.
+const LEFT: [&str; 1] = ["imagePullSecrets"];
 
 /// Why a manifest gives no settings.
 #[derive(Debug, thiserror::Error)]
@@ -99,18 +103,18 @@ pub enum SourceError {
     Nothing {
         /// The file.
         path: PathBuf,
-        /// The kinds found.
+        /// The kinds found, and what could not be unpacked.
         found: String,
     },
     /// A value is not in the file.
-    #[error(
-        "{name} is taken from {from}, which is not in the file: write its value into the file, or give the setting as a flag"
-    )]
+    #[error("{name} is taken from {from}, which is not in the file: {advice}")]
     Elsewhere {
-        /// The variable.
+        /// The variable, or the field.
         name: String,
-        /// What the kubelet takes it from.
+        /// What it is taken from.
         from: String,
+        /// What to do.
+        advice: String,
     },
     /// Several do.
     #[error("{} has {count} objects that run kube-vip or mooring-agent: give one of them alone", path.display())]
@@ -122,39 +126,27 @@ pub enum SourceError {
     },
 }
 
+/// The variables that name the control plane's VIP.
+const ADDRESSES: [&str; 3] = ["MOORING_ADDRESS", "address", "vip_address"];
+
 impl Source {
-    /// The environment with which its settings are worked out on no particular node: the node's name is left to the kubelet.
-    ///
-    /// # Errors
-    /// A setting's value stands elsewhere, as in a `ConfigMap`.
-    pub fn environment(&self) -> Result<BTreeMap<String, String>, SourceError> {
-        let mut all = BTreeMap::new();
-        if let Some(from) = self.env_from.first() {
-            return Err(SourceError::Elsewhere { name: "envFrom".to_owned(), from: from.clone() });
-        }
-        for (name, variable) in &self.env {
-            match variable {
-                Variable::Text(text) => _ = all.insert(name.clone(), text.clone()),
-                Variable::Filled(from) if from == NODE_NAME || !is_read(name) => {}
-                Variable::Filled(from) => {
-                    return Err(SourceError::Elsewhere { name: name.clone(), from: from.clone() });
-                }
+    /// In an object that makes machines, an empty address is a place into which somebody writes it later.
+    fn await_address(&mut self) {
+        let is_known = |name: &str| self.env.get(name).is_some_and(|value| value.text() != Some(""));
+        if !ADDRESSES.into_iter().any(is_known) {
+            let empty = ADDRESSES.into_iter().find(|name| self.env.contains_key(*name));
+            if let Some(value) = empty.and_then(|name| self.env.get_mut(name)) {
+                *value = Variable::Placeholder(String::new());
             }
         }
-        Ok(all)
     }
 }
 
-/// Whether kube-vip or Mooring reads this variable.
-fn is_read(name: &str) -> bool {
-    ENTRIES.iter().any(|entry| entry.env == name) || SETTINGS.iter().any(|spec| spec.env() == name)
-}
-
-/// Reads a file; `-` is standard input.
+/// Reads a file; `-` is standard input. The settings, and where in the file they stand.
 ///
 /// # Errors
 /// It cannot be read, or it does not have exactly one object with settings.
-pub fn read(path: &Path) -> Result<Source, SourceError> {
+pub(super) fn read(path: &Path) -> Result<(Source, Way), SourceError> {
     let unreadable = |error| SourceError::Unreadable { path: path.to_owned(), error };
     let file: Box<dyn io::Read> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
@@ -166,120 +158,107 @@ pub fn read(path: &Path) -> Result<Source, SourceError> {
     parse(path, &text)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Source, SourceError> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| SourceError::NotYaml { path: path.to_owned(), problem: error.to_string() })?;
-    let documents: Vec<&Value> = documents.iter().flat_map(objects).collect();
-    let mut found: Vec<Source> = documents.iter().copied().filter_map(settings).collect();
-    match (found.len(), found.pop()) {
-        (1, Some(source)) => Ok(source),
-        (0, _) => {
-            let kinds: Vec<&str> = documents.iter().filter_map(|one| one["kind"].as_str()).collect();
-            let found = if kinds.is_empty() { "no object with a kind".to_owned() } else { kinds.join(", ") };
-            Err(SourceError::Nothing { path: path.to_owned(), found })
-        }
+fn parse(path: &Path, text: &str) -> Result<(Source, Way), SourceError> {
+    let mut search = Search::default();
+    search.text(text, &[], 0);
+    match (search.found.len(), search.found.pop()) {
+        (1, Some(found)) => Ok(found),
+        (0, _) => Err(match search.problem {
+            Some(problem) if search.seen.is_empty() => SourceError::NotYaml { path: path.to_owned(), problem },
+            problem => {
+                search.seen.extend(problem.map(|_| "a document that is not valid YAML".to_owned()));
+                let found =
+                    if search.seen.is_empty() { "no object with a kind".to_owned() } else { search.seen.join(", ") };
+                SourceError::Nothing { path: path.to_owned(), found }
+            }
+        }),
         (count, _) => Err(SourceError::Several { path: path.to_owned(), count }),
     }
 }
 
-/// The objects of a document: a List, as `kubectl get -o yaml` prints several, has them as items.
-fn objects(document: &Value) -> Vec<&Value> {
-    match document["items"].as_array() {
-        Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.iter().collect(),
-        _ => vec![document],
-    }
+/// What a search has found so far.
+#[derive(Default)]
+struct Search {
+    found: Vec<(Source, Way)>,
+    /// The kinds of the file's objects, and what could not be unpacked.
+    seen: Vec<String>,
+    /// Why one of the file's documents is no YAML.
+    problem: Option<String>,
 }
 
-fn settings(object: &Value) -> Option<Source> {
-    match object["kind"].as_str() {
-        // Those of k3s and RKE2, and that of Flux: values of any chart.
-        Some("HelmChart" | "HelmChartConfig") if is_kube_vip(object, &object["spec"]["chart"]) => {
-            of_chart(&serde_saphyr::from_str::<Value>(object["spec"]["valuesContent"].as_str()?).ok()?)
+impl Search {
+    /// Searches a text, and the texts within it. `around`: the objects outside it.
+    fn text(&mut self, text: &str, around: &[&Value], depth: usize) {
+        let documents = documents(text);
+        let of_text = documents.iter().filter_map(|document| document.value.as_ref().ok()).flat_map(objects);
+        let all: Vec<&Value> = around.iter().copied().chain(of_text.map(|(_, object)| object)).collect();
+        for document in &documents {
+            match &document.value {
+                Ok(value) => {
+                    for (path, object) in objects(value) {
+                        self.object(object, &path, (text, document), &all, depth);
+                    }
+                }
+                Err(problem) if depth == 0 => _ = self.problem.get_or_insert_with(|| problem.clone()),
+                Err(_) => {}
+            }
         }
-        Some("HelmRelease") if is_kube_vip(object, &object["spec"]["chart"]["spec"]["chart"]) => {
-            of_chart(&object["spec"]["values"])
-        }
-        Some("Pod") => of_pod(Shape::Pod, &object["spec"], &object["metadata"]),
-        Some("DaemonSet") => of_pod(Shape::DaemonSet, &object["spec"]["template"]["spec"], &object["metadata"]),
-        Some(_) => None,
-        None => of_chart(object),
     }
-}
 
-fn is_kube_vip(object: &Value, chart: &Value) -> bool {
-    [chart, &object["metadata"]["name"]].iter().any(|name| name.as_str().is_some_and(|name| name.contains("kube-vip")))
-}
-
-fn of_pod(shape: Shape, spec: &Value, metadata: &Value) -> Option<Source> {
-    let containers = spec["containers"].as_array()?;
-    let runs = |container: &&Value| {
-        let names = [&container["image"], &container["name"]].map(|name| name.as_str().unwrap_or_default());
-        let is_known = |name: &str| name.contains("kube-vip") || name.contains("mooring-agent");
-        names.into_iter().any(is_known) || texts(&container["args"]).iter().any(|arg| arg == "manager")
-    };
-    let container = containers.iter().find(runs)?;
-    let env = container["env"].as_array().into_iter().flatten().filter_map(|one| {
-        let name = one["name"].as_str()?.to_owned();
-        let value = match &one["valueFrom"] {
-            Value::Null => Variable::Text(text(&one["value"]).unwrap_or_default()),
-            from => Variable::Filled(filled(from)),
+    /// Searches an object. `at`: its place in the document of the text.
+    fn object(&mut self, object: &Value, at: &[Step], of: (&str, &Document), all: &[&Value], depth: usize) {
+        let (text, document) = of;
+        let kind = object["kind"].as_str();
+        if depth == 0 {
+            self.seen.extend(kind.map(str::to_owned));
+        }
+        let maps = Maps(all);
+        // Of several in one document within an object, none could be put back without the others.
+        let is_alone = depth == 0 || at.is_empty();
+        let source = match kind.filter(|_| is_alone) {
+            Some("Pod") => pod::read(Shape::Pod, &object["spec"], &object["metadata"], maps),
+            Some("DaemonSet") => {
+                pod::read(Shape::DaemonSet, &object["spec"]["template"]["spec"], &object["metadata"], maps)
+            }
+            _ => None,
         };
-        Some((name, value))
-    });
-    let env: BTreeMap<String, Variable> = env.collect();
-    let kubeconfig = kubeconfig(spec, container, &env);
-    let namespace = text(&metadata["namespace"]);
-    let (args, env_from, left) = (texts(&container["args"]), env_from(&container["envFrom"]), left(spec));
-    Some(Source { shape, args, env, kubeconfig, namespace, env_from, left })
-}
-
-/// The path on the node of what is mounted where the container looks for its kubeconfig.
-fn kubeconfig(spec: &Value, container: &Value, env: &BTreeMap<String, Variable>) -> Option<String> {
-    let inside = match env.get("k8s_config_file") {
-        Some(Variable::Text(path)) if !path.is_empty() => path,
-        _ => find("kubeconfig")?.default,
-    };
-    let mount = container["volumeMounts"].as_array()?.iter().find(|mount| mount["mountPath"] == inside)?;
-    let volume = spec["volumes"].as_array()?.iter().find(|volume| volume["name"] == mount["name"])?;
-    text(&volume["hostPath"]["path"])
-}
-
-/// The chart gives `config.address` as `address`, `env` and `envValueFrom` as they are, and `extraArgs` as flags.
-fn of_chart(values: &Value) -> Option<Source> {
-    let env = values["env"].as_object();
-    let extra = values["extraArgs"].as_object();
-    let address = text(&values["config"]["address"]).filter(|address| !address.is_empty());
-    if env.is_none() && extra.is_none() && address.is_none() {
-        return None;
+        if let Some(source) = source {
+            self.found.push((source, Way::to(text, document)));
+            return;
+        }
+        for place in places(object) {
+            match place {
+                Place::Packed(what) => self.seen.push(what),
+                // A text within an object that is no object itself may be anything.
+                Place::Values { .. } if depth > 0 && kind.is_none() => {}
+                Place::Values { values, elsewhere } => {
+                    let source = chart::read(&values, elsewhere, maps);
+                    self.found.extend(source.map(|source| (source, Way::to(text, document))));
+                }
+                Place::Text { text: inner, path, coding } if depth < DEEPEST => {
+                    let before = self.found.len();
+                    self.text(&inner, all, depth + 1);
+                    for (source, way) in self.found.iter_mut().skip(before) {
+                        source.await_address();
+                        let path = at.iter().chain(&path).cloned().collect();
+                        *way = std::mem::take(way).from(text, document, path, coding);
+                    }
+                }
+                Place::Text { .. } => {}
+            }
+        }
     }
-    let given =
-        env.into_iter().flatten().filter_map(|(name, value)| Some((name.clone(), Variable::Text(text(value)?))));
-    let by_kubelet = values["envValueFrom"].as_object().into_iter().flatten();
-    let by_kubelet = by_kubelet.map(|(name, from)| (name.clone(), Variable::Filled(filled(from))));
-    let address = address.map(|address| ("address".to_owned(), Variable::Text(address)));
-    let args = extra.into_iter().flatten().map(|(name, value)| match text(value) {
-        Some(value) => format!("--{name}={value}"),
-        None => format!("--{name}"),
-    });
-    let args = std::iter::once("manager".to_owned()).chain(args).collect();
-    Some(Source {
-        shape: Shape::ChartValues,
-        args,
-        env: address.into_iter().chain(given).chain(by_kubelet).collect(),
-        kubeconfig: None,
-        namespace: text(&values["namespaceOverride"]).filter(|name| !name.is_empty()),
-        env_from: env_from(&values["envFrom"]),
-        left: left(values),
-    })
 }
 
-/// The objects whose keys are variables of a container.
-fn env_from(list: &Value) -> Vec<String> {
-    let of = |one: &Value| {
-        let (kind, object) = one.as_object()?.iter().find(|(_, object)| object["name"].is_string())?;
-        Some(format!("{kind} {}", object["name"].as_str()?))
-    };
-    list.as_array().into_iter().flatten().filter_map(of).collect()
+/// The objects of a document, and where they stand: a List, as `kubectl get -o yaml` prints several, has them as items.
+fn objects(document: &Value) -> Vec<(Vec<Step>, &Value)> {
+    let place = |(at, item)| (vec![Step::Field("items".to_owned()), Step::Entry(at)], item);
+    match document["items"].as_array() {
+        Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => {
+            items.iter().enumerate().map(place).collect()
+        }
+        _ => vec![(Vec::new(), document)],
+    }
 }
 
 fn left(of: &Value) -> Vec<(&'static str, String)> {
@@ -289,12 +268,6 @@ fn left(of: &Value) -> Vec<(&'static str, String)> {
         _ => true,
     };
     LEFT.into_iter().filter(|field| !is_empty(&of[*field])).map(|field| (field, of[field].to_string())).collect()
-}
-
-/// What the kubelet takes a value from, in words.
-fn filled(from: &Value) -> String {
-    let field = from.pointer("/fieldRef/fieldPath").and_then(Value::as_str);
-    field.map(str::to_owned).or_else(|| from.as_object()?.keys().next().cloned()).unwrap_or_default()
 }
 
 fn texts(list: &Value) -> Vec<String> {

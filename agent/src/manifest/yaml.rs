@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 /// A text as a YAML scalar within braces: plain where nobody can read it as anything but this text, otherwise in quotes.
 pub(super) fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._/-:@".contains(c);
@@ -17,6 +19,47 @@ pub(super) fn scalar(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// A value on one line.
+pub(super) fn flow(value: &Value) -> String {
+    let joined = |all: Vec<String>| all.join(", ");
+    match value {
+        Value::String(text) => scalar(text),
+        Value::Array(list) => format!("[{}]", joined(list.iter().map(flow).collect())),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{}: {}", scalar(name), flow(value));
+            format!("{{{}}}", joined(fields.iter().map(field).collect()))
+        }
+        _ => value.to_string(),
+    }
+}
+
+/// The longest value that stands on one line, in characters.
+const LINE: usize = 90;
+
+/// A value on lines of its own.
+fn block(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if flow(value).len() > LINE => {
+            fields.iter().map(|(name, value)| field(name, value)).collect()
+        }
+        Value::Array(list) => list.iter().fold(String::new(), |all, item| {
+            let item = indented(&block(item), 2);
+            format!("{all}- {}", item.get(2..).unwrap_or_default())
+        }),
+        _ => flow(value) + "\n",
+    }
+}
+
+/// A field of a map, on one line if it is short.
+pub(super) fn field(name: &str, value: &Value) -> String {
+    let (name, short) = (scalar(name), flow(value));
+    match value {
+        _ if short.len() <= LINE => format!("{name}: {short}\n"),
+        Value::Array(_) => format!("{name}:\n{}", block(value)),
+        _ => format!("{name}:\n{}", indented(&block(value), 2)),
+    }
+}
+
 /// The text with `by` spaces before each line.
 pub(super) fn indented(text: &str, by: usize) -> String {
     text.lines().fold(String::new(), |mut all, line| {
@@ -29,6 +72,19 @@ pub(super) fn indented(text: &str, by: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_read_as_the_same_on_one_line_and_on_several() {
+        let long = "x".repeat(80);
+        let value = serde_json::json!({
+            "nodeAffinity": {"terms": [{"key": "a/b", "in": ["1", "on", 2, true, null], "more": long}, {"empty": {}, "none": []}]},
+            "selector": {"node-role.kubernetes.io/master": "true", "odd key: ": long},
+        });
+        for yaml in [flow(&value), block(&value)] {
+            assert_eq!(serde_saphyr::from_str::<Value>(&yaml).unwrap(), value, "{yaml}");
+        }
+        assert!(block(&value).lines().count() > 4, "{}", block(&value));
+    }
 
     #[test]
     fn a_scalar_is_read_as_the_same_text() {

@@ -44,18 +44,9 @@ pub fn page() -> String {
 }
 
 fn row(spec: &Spec) -> String {
-    let theirs: Vec<String> = ENTRIES.iter().filter(|e| target(e) == Some(spec.name)).map(|e| code(e.env)).collect();
+    let theirs: Vec<String> = ENTRIES.iter().filter(|e| e.setting() == Some(spec.name)).map(|e| code(e.env)).collect();
     let (default, help) = (docs::default(spec), docs::help(spec));
     format!("| `--{}` | `{}` | {} | {default} | {help} |", spec.name, spec.env(), theirs.join(", "))
-}
-
-fn target(entry: &Entry) -> Option<&'static str> {
-    match entry.meaning {
-        Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) | Meaning::Either(name, _) => {
-            Some(name)
-        }
-        Meaning::Only(..) | Meaning::NoEffect(..) => None,
-    }
 }
 
 fn here(entry: &Entry) -> String {

@@ -7,10 +7,10 @@ use mooring_common::settings::flags::given;
 use mooring_common::settings::variables;
 use mooring_common::settings::{Gathered, Host, Origin, SettingsError, Warning};
 
-use super::kube_vip::{self, Entry, Part};
+use super::kube_vip::{self, Entry, Meaning, Part};
 use super::spec::{SETTINGS, Spec};
 use super::translate::{Translation, translate};
-use super::{mistyped, parse};
+use super::{balancer, mistyped, parse};
 
 /// The flags that were given, by name without dashes: ours and kube-vip's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,7 @@ pub(super) fn gather(given: &Given, env: &BTreeMap<String, String>, host: &Host)
     };
     let mut all = Gathered::new(SETTINGS, ours);
     (all.warnings, all.errors) = (gatherer.warnings, gatherer.errors);
+    gatherer.refused.extend(balancer::conflict(given, env, &all.get("port").0));
     judge(&mut all, gatherer.refused);
     if gatherer.kube_vip {
         follow_pod_namespace(&mut all, host);
@@ -139,6 +140,9 @@ impl Gatherer {
 
     fn take(&mut self, entry: &'static Entry, value: &str, source: Origin) {
         self.kube_vip = true;
+        if let Some(text) = logrus(entry, value) {
+            self.warn(&source, text);
+        }
         match translate(entry, value) {
             Translation::Ours { name, value } => self.put(name, value, source),
             Translation::Invalid { name, problem, advice } => self.refuse(name, value, source, problem, advice),
@@ -191,7 +195,18 @@ impl Gatherer {
     }
 }
 
-fn refusal(setting: &str, value: &str, from: Origin, problem: &str, advice: &str) -> SettingsError {
+/// kube-vip's older numbers of log levels are logrus's. What such a number means now, if somebody may mean that.
+fn logrus(entry: &Entry, value: &str) -> Option<String> {
+    let Meaning::SlogLevel(_) = entry.meaning else { return None };
+    let number = value.trim().parse().ok().filter(|number| (1..=6).contains(number))?;
+    let meant = ["error", "error", "warn", "info", "debug", "trace"].get(usize::try_from(number).ok()? - 1)?;
+    let now = parse::log_level_name(kube_vip::slog_level(number));
+    Some(format!(
+        "{number} means {now}, as in kube-vip today; older versions meant {meant} by it: if you mean that, set MOORING_LOG_LEVEL={meant}"
+    ))
+}
+
+pub(super) fn refusal(setting: &str, value: &str, from: Origin, problem: &str, advice: &str) -> SettingsError {
     let (setting, value) = (setting.to_owned(), value.to_owned());
     SettingsError { setting, value, from, problem: problem.into(), advice: advice.into() }
 }

@@ -57,6 +57,17 @@ impl Entry {
         if self.env.is_empty() { self.flag } else { self.env }
     }
 
+    /// Our setting of the same meaning.
+    #[must_use]
+    pub const fn setting(&self) -> Option<&'static str> {
+        match self.meaning {
+            Meaning::Same(name) | Meaning::Seconds(name) | Meaning::SlogLevel(name) | Meaning::Either(name, _) => {
+                Some(name)
+            }
+            Meaning::Only(..) | Meaning::NoEffect(..) => None,
+        }
+    }
+
     /// Whether its value may be or hold a password, which is not shown.
     #[must_use]
     pub fn is_secret(&self) -> bool {
@@ -306,7 +317,14 @@ pub const ENTRIES: &[Entry] = &[
             "Mooring has no load balancer for the API server: the VIP follows a healthy one, which answers all requests",
         ),
     ),
-    entry("lb_port", "lbPort", NoEffect(&["6443"], BALANCER)),
+    entry(
+        "lb_port",
+        "lbPort",
+        NoEffect(
+            &["6443"],
+            "it is about kube-vip's load balancer, which Mooring does not have; refused if it is not port, with lb_enable and control-plane on",
+        ),
+    ),
     entry("lb_fwdmethod", "lbForwardingMethod", NoEffect(&["local"], BALANCER)),
     entry("backend_health_check_interval", "", NoEffect(&["5"], BALANCER)),
     // BGP.

@@ -3,6 +3,7 @@
 //! Every setting stands in one table ([`spec::SETTINGS`]), every setting of kube-vip in another
 //! ([`kube_vip::ENTRIES`]). The flags, `--help`, `mooring-agent config` and docs/src/reference/settings.md are made from them.
 
+mod balancer;
 pub mod docs;
 mod error;
 mod gather;

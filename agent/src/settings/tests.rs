@@ -547,6 +547,44 @@ fn a_setting_is_refused_only_where_it_would_count() {
 }
 
 #[test]
+fn a_load_balancer_on_a_port_of_its_own_is_refused() {
+    let base = [("address", "192.0.2.1"), ("lb_enable", "true")];
+    let refused = |more: &[(&str, &str)]| load(&[], &[&base[..], more].concat()).err().map(|errors| errors.to_string());
+    let text = refused(&[("lb_port", "443")]).unwrap();
+    assert!(text.contains("lb_port = \"443\"") && text.contains("no longer answer on port 443"), "{text}");
+    let text = refused(&[("port", "8443")]).unwrap();
+    assert!(text.contains("lb_port = \"6443\"") && text.contains("use port 8443"), "{text}");
+    assert_eq!(refused(&[("lb_port", "6443")]), None);
+    assert_eq!(refused(&[("lb_port", "8443"), ("port", "8443")]), None);
+    // It is off, or for a VIP that is not here.
+    load(&[], &[base[0], ("lb_enable", "false"), ("lb_port", "443")]).unwrap();
+    load(&[], &[("svc_enable", "true"), base[1], ("lb_port", "443")]).unwrap();
+}
+
+#[test]
+fn one_prefix_length_without_a_vip_is_for_no_family() {
+    let prefix = |text| {
+        let loaded = load(&[], &[("svc_enable", "true"), ("vip_subnet", text)]).unwrap();
+        let told = warnings(&loaded).contains("vip_subnet: has no effect: VIPs of Services have");
+        (effective(&loaded, "prefix").0.to_owned(), told)
+    };
+    for (text, told) in
+        [("32", false), ("128", false), ("32,128", false), ("24", true), ("auto", true), ("auto,128", true)]
+    {
+        assert_eq!(prefix(text), ("32,128".to_owned(), told), "{text}");
+    }
+}
+
+#[test]
+fn a_level_of_an_older_kube_vip_is_named() {
+    let told = |level| warnings(&load(&[("address", "192.0.2.1")], &[("vip_loglevel", level)]).unwrap());
+    assert!(told("4").contains("4 means warn") && told("4").contains("MOORING_LOG_LEVEL=info"), "{}", told("4"));
+    for level in ["0", "-4", "8"] {
+        assert_eq!(told(level), "");
+    }
+}
+
+#[test]
 fn no_class_is_named_by_an_empty_variable_of_kube_vips_or_by_none() {
     let class = |env: &[(&str, &str)]| {
         let loaded = load(&[], &[&[("svc_enable", "true")], env].concat()).unwrap();

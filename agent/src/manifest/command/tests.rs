@@ -1,6 +1,13 @@
 use super::*;
+
+mod carried;
+mod nodes;
+mod rows;
+mod set_ups;
+
 use crate::manifest::pod::IMAGE;
 use crate::manifest::report::Verdict;
+use crate::manifest::yaml::indented;
 use crate::settings::spec::find;
 
 /// As `kube-vip manifest pod` prints it.
@@ -43,7 +50,7 @@ spec:
 "#;
 
 fn options() -> Options {
-    Options { image: IMAGE.to_owned(), in_cluster: false, taint: false, kubeconfig: false }
+    Options { image: IMAGE.to_owned(), in_cluster: false, taint: false, kept: Kept::default() }
 }
 
 fn read(text: &str) -> Result<Translated, ManifestError> {
@@ -73,28 +80,10 @@ fn a_static_pod_of_kube_vips_becomes_one_of_ours_with_the_same_settings() {
 }
 
 #[test]
-fn each_setting_of_a_manifest_is_judged() {
-    let rows = read(STATIC_POD).unwrap().rows();
-    for (name, expected) in [
-        ("vip_arp", Verdict::Same),
-        ("vip_interface", Verdict::Same),
-        ("vip_nodename", Verdict::Same),
-        ("vip_leaseduration", Verdict::Different),
-        ("vip_leaderelection", Verdict::NoEffect),
-        ("bgp_peerpass", Verdict::NoEffect),
-    ] {
-        assert_eq!(verdict(&rows, name), expected, "{name}");
-    }
-    assert!(rows.iter().all(|row| row.value != "hidden"), "a password is not shown: {rows:?}");
-    let seconds = rows.iter().find(|row| row.setting == "vip_leaseduration").unwrap();
-    assert_eq!(seconds.ours, "MOORING_LEASE_DURATION=5s");
-}
-
-#[test]
 fn what_mooring_does_not_do_is_named_and_no_manifest_is_made() {
     let from =
         read(&STATIC_POD.replace("name: vip_arp, value: \"true\"", "name: bgp_enable, value: \"true\"")).unwrap();
-    assert_eq!(verdict(&from.rows(), "bgp_enable"), Verdict::NotSupported);
+    assert_eq!(verdict(&from.rows(&Given::default()), "bgp_enable"), Verdict::NotSupported);
     let error = made(&from).unwrap_err().to_string();
     assert!(error.contains("bgp_enable") && error.contains("BGP"), "{error}");
 }
@@ -121,13 +110,20 @@ fn flags_beside_the_file_count_first() {
     assert!(text.contains("192.168.1.99") && !text.contains("192.168.1.10"), "{text}");
 }
 
+/// A `DaemonSet` for Services, with more of a pod's fields and of its variables.
+fn daemon_set(spec: &str, env: &str) -> String {
+    format!(
+        "kind: DaemonSet\nmetadata: {{name: kube-vip, namespace: vips}}\nspec: {{template: {{spec: {{{spec}serviceAccountName: kube-vip, \
+         containers: [{{image: kube-vip, args: [manager], env: [{{name: vip_arp, value: 'true'}}, {{name: svc_enable, value: 'true'}}{env}]}}]}}}}}}\n"
+    )
+}
+
 #[test]
-fn a_value_that_is_not_in_the_file_is_asked_for() {
-    let from = "{name: address, valueFrom: {configMapKeyRef: {name: vip, key: address}}}";
-    let from = read(&STATIC_POD.replace("{name: address, value: 192.168.1.10}", from)).unwrap();
-    let error = made(&from).unwrap_err().to_string();
-    assert!(error.contains("address is taken from configMapKeyRef"), "{error}");
-    assert_eq!(verdict(&from.rows(), "address"), Verdict::Invalid);
+fn kube_vips_start_is_named() {
+    let Err(error) = read(&STATIC_POD.replace("  - args:\n    - manager", "  - args: [start, -c, /vip.yaml]")) else {
+        panic!("it is read")
+    };
+    assert!(error.to_string().contains("kube-vip 0.3"), "{error}");
 }
 
 #[test]
@@ -140,15 +136,15 @@ fn what_is_not_carried_over_is_said() {
         read(&text).unwrap()
     };
     let from = pod("nodeSelector: {role: lb}, imagePullSecrets: [{name: pull}], ", "");
-    let rows = from.rows();
+    let rows = from.rows(&Given::default());
     assert_eq!(
         (verdict(&rows, "nodeSelector"), verdict(&rows, "imagePullSecrets")),
-        (Verdict::Different, Verdict::Different)
+        (Verdict::Same, Verdict::Different)
     );
     assert!(rows.iter().all(|row| !row.value.contains("s3cret")), "{rows:?}");
     made(&from).unwrap();
     let from = pod("", ", envFrom: [{configMapRef: {name: settings}}]");
-    assert_eq!(verdict(&from.rows(), "envFrom"), Verdict::Invalid);
+    assert_eq!(verdict(&from.rows(&Given::default()), "envFrom"), Verdict::Invalid);
     let error = made(&from).unwrap_err().to_string();
     assert!(error.contains("envFrom is taken from configMapRef settings"), "{error}");
 }
@@ -162,7 +158,12 @@ fn admin_conf_takes_the_place_of_super_admin_conf() {
     );
     for (text, setting) in [(on_node, "hostPath"), (everywhere, "k8s_config_file")] {
         let from = read(&text).unwrap();
-        assert_eq!(verdict(&from.rows(), setting), Verdict::Different, "{:?}", from.rows());
+        assert_eq!(
+            verdict(&from.rows(&Given::default()), setting),
+            Verdict::Different,
+            "{:?}",
+            from.rows(&Given::default())
+        );
         let made = made(&from).unwrap();
         assert!(made.contains("hostPath: {path: /etc/kubernetes/admin.conf"), "{made}");
         assert!(!made.contains("path: /etc/kubernetes/super-admin.conf"), "{made}");

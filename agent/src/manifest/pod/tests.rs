@@ -5,7 +5,7 @@ use super::*;
 use crate::settings::Given;
 
 fn options() -> Options {
-    Options { image: IMAGE.to_owned(), in_cluster: false, taint: false, kubeconfig: false }
+    Options { image: IMAGE.to_owned(), in_cluster: false, taint: false, kept: Kept::default() }
 }
 
 fn given(settings: &[(&str, &str)]) -> Given {

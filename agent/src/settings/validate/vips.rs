@@ -60,30 +60,30 @@ pub(super) fn addresses(g: &mut Gathered, alone: bool) -> Option<Vec<Address>> {
 pub(super) fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<Prefix> {
     let host = Prefix { v4: 32, v6: 128 };
     let (text, from) = g.get("prefix");
-    if text.trim() == "auto" && addresses.is_some_and(<[Address]>::is_empty) {
-        let text = "has no effect: VIPs of Services have the prefix lengths 32 and 128".to_owned();
-        g.warnings.push(Warning { setting: from.to_string(), text });
-        g.show("prefix", "32,128");
-        return Some(host);
-    }
-    let only_v6 = addresses.is_some_and(|all| all.iter().all(|a| matches!(a, Address::Ip(ip) if ip.is_ipv6())));
+    let alone = addresses.is_some_and(<[Address]>::is_empty);
+    let only_v6 =
+        !alone && addresses.is_some_and(|all| all.iter().all(|a| matches!(a, Address::Ip(ip) if ip.is_ipv6())));
     let any_v4 = addresses.is_some_and(|all| all.iter().any(|a| matches!(a, Address::Ip(ip) if ip.is_ipv4())));
     let advice = "give 1 to 32 for IPv4, 1 to 128 for IPv6, both as in 32,128";
     let bits = |text: &str, high| {
         let text = text.trim();
+        if text == "auto" && alone {
+            return Ok(high);
+        }
         let number = text.strip_prefix('/').unwrap_or(text).parse::<u8>().ok().filter(|n| (1..=high).contains(n));
         number.ok_or_else(|| (format!("{text:?} is out of range"), advice.to_owned()))
     };
     let value = field(g, "prefix", |text| {
-        match text.split(',').collect::<Vec<_>>().as_slice() {
+        match text.split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
             [""] => Ok(host),
-            ["auto"] => Err((
+            parts if !alone && parts.contains(&"auto") => Err((
                 "not supported for this VIP".into(),
                 "kube-vip knows auto for Services only; give a number".into(),
             )),
             [one] if only_v6 => Ok(Prefix { v6: bits(one, 128)?, ..host }),
             [one] if any_v4 => Ok(Prefix { v4: bits(one, 32)?, ..host }),
-            // Only DNS names, whose family is not known yet.
+            ["auto"] => Ok(host),
+            // Only DNS names, whose family is not known yet, or no VIPs of the control plane's.
             [one] => {
                 Ok(bits(one, 128).map(|n| if n > 32 { Prefix { v6: n, ..host } } else { Prefix { v4: n, ..host } })?)
             }
@@ -91,6 +91,11 @@ pub(super) fn prefix(g: &mut Gathered, addresses: Option<&[Address]>) -> Option<
             _ => Err(("more than two numbers".into(), advice.into())),
         }
     })?;
+    if alone && (value != host || text.contains("auto")) {
+        let text = "has no effect: VIPs of Services have the prefix lengths 32 and 128".to_owned();
+        g.warnings.push(Warning { setting: from.to_string(), text });
+    }
+    let value = if alone { host } else { value };
     g.show("prefix", &format!("{},{}", value.v4, value.v6));
     Some(value)
 }
