@@ -341,6 +341,7 @@ pub fn declare(interface: &Interface) -> Declared {
         interface.addresses.iter().map(|net| Subnet::of(net.addr(), net.prefix_len())).collect();
     let link = Link {
         name: interface.name.clone(),
+        altnames: interface.altnames.clone(),
         macs: macs_of(interface),
         addresses,
         subnets: subnets.into_iter().collect(),

@@ -13,7 +13,10 @@ use crate::core::{NO_INTERFACE, Probe, Vip};
 use crate::datapath::Interface;
 use crate::ops::Ops;
 use crate::ops::metrics::Form;
-use crate::segment::{Counts, Kind, Options, Segment, To};
+use crate::segment::{Counts, Error, Kind, Options, Segment, To};
+
+/// The part of readiness that says that VIPs are carried and cannot be announced.
+const NOT_ANNOUNCED: &str = "announcements";
 
 /// How many frames may wait for the loop.
 const FRAMES: usize = 256;
@@ -53,6 +56,8 @@ pub struct Segments {
     frames: mpsc::Sender<Frame>,
     /// How many segments were opened.
     opened: u64,
+    /// People were told that VIPs are not announced.
+    told: bool,
 }
 
 /// An open segment.
@@ -62,6 +67,8 @@ struct Open {
     segment: Segment,
     /// The frames that the metrics have.
     counted: Counts,
+    /// Its VIPs of IPv6 are carried and cannot be announced: it has no link-local address.
+    is_silent: bool,
     /// Hands frames on.
     listener: JoinHandle<()>,
 }
@@ -78,7 +85,10 @@ impl Segments {
     pub fn new(rate_limit: Option<u32>, ops: Arc<Ops>) -> (Self, mpsc::Receiver<Frame>) {
         let options = Options { frames_per_second: rate_limit };
         let (frames, receiver) = mpsc::channel(FRAMES);
-        (Self { options, ops, open: BTreeMap::new(), wanted: BTreeSet::new(), frames, opened: 0 }, receiver)
+        (
+            Self { options, ops, open: BTreeMap::new(), wanted: BTreeSet::new(), frames, opened: 0, told: false },
+            receiver,
+        )
     }
 
     /// Sets the interfaces. Unchanged interfaces keep their segment.
@@ -112,13 +122,18 @@ impl Segments {
                         let _ = frames.send(Frame::Ended(Ended { index, number })).await;
                     });
                     let interface = interface.clone();
-                    let open = Open { number, interface, segment, counted: Counts::default(), listener };
+                    let open =
+                        Open { number, interface, segment, counted: Counts::default(), is_silent: false, listener };
                     self.open.insert(index, open);
                 }
                 Err(error) => {
                     tracing::error!(interface = %interface.name, %error, "sockets of the segment cannot be opened: VIPs are not announced on it");
                 }
             }
+        }
+        if self.told && !self.open.values().any(|open| open.is_silent) {
+            self.told = false;
+            self.ops.readiness.set(NOT_ANNOUNCED, None);
         }
     }
 
@@ -160,9 +175,15 @@ impl Segments {
     /// Announces VIPs, each on its interface.
     pub fn announce(&mut self, these: &[Vip]) {
         for Vip { address, interface } in these {
-            let Some(Open { segment, .. }) = self.open.get(interface) else { continue };
-            if let Err(error) = segment.announce(*address) {
-                tracing::debug!(%error, "a frame was not sent");
+            let Some(open) = self.open.get_mut(interface) else { continue };
+            match open.segment.announce(*address) {
+                Err(error @ Error::NoIpv6 { .. }) if !open.is_silent => {
+                    (open.is_silent, self.told) = (true, true);
+                    tracing::warn!(%error, "the VIP is carried here, and cannot be announced: other hosts may not find it");
+                    self.ops.readiness.set(NOT_ANNOUNCED, Some(format!("cannot be announced: {error}")));
+                }
+                Err(error) => tracing::debug!(%error, "a frame was not sent"),
+                Ok(()) => {}
             }
         }
         self.count();
@@ -216,22 +237,47 @@ mod tests {
         handle.link().add(link).execute().await.unwrap();
     }
 
-    /// An interface goes, and another one with its index comes, before the event loop has heard of the end of the first segment.
-    async fn a_stale_end() {
-        let (connection, handle, _) = rtnetlink::new_connection().unwrap();
-        tokio::spawn(connection);
-        let (mut segments, mut frames) = Segments::new(None, Ops::new(ops::boottime, "node"));
-        let mut interface = Interface {
+    fn va() -> Interface {
+        Interface {
             index: 77,
             name: "va".into(),
+            altnames: vec![],
             mac: Mac([2, 0, 0, 0, 0, 1]),
             ports: vec![],
             port_of: None,
             up: true,
             addresses: vec![],
+            before_own: vec![],
             link_local: None,
             gateways: vec![],
-        };
+        }
+    }
+
+    /// An interface without a link-local address (`addr_gen_mode none`, say) gets one later.
+    async fn a_vip_that_cannot_be_announced() {
+        let (connection, handle, _) = rtnetlink::new_connection().unwrap();
+        tokio::spawn(connection);
+        let ops = Ops::new(ops::boottime, "node");
+        let (mut segments, _frames) = Segments::new(None, ops.clone());
+        plug(&handle, 77).await;
+        segments.set(&[va()]);
+        let waits = || ops.readiness.waits().into_iter().filter(|text| text.contains("link-local")).count();
+        segments.announce(&[Vip { address: "192.0.2.7".parse().unwrap(), interface: 77 }]);
+        assert_eq!(waits(), 0);
+        let vip = Vip { address: "2001:db8::7".parse().unwrap(), interface: 77 };
+        segments.announce(&[vip]);
+        assert_eq!(waits(), 1);
+        segments.set(&[Interface { link_local: "fe80::1".parse().ok(), ..va() }]);
+        segments.announce(&[vip]);
+        assert_eq!(waits(), 0);
+    }
+
+    /// An interface goes, and another one with its index comes, before the event loop has heard of the end of the first segment.
+    async fn a_stale_end() {
+        let (connection, handle, _) = rtnetlink::new_connection().unwrap();
+        tokio::spawn(connection);
+        let (mut segments, mut frames) = Segments::new(None, Ops::new(ops::boottime, "node"));
+        let mut interface = va();
         plug(&handle, 77).await;
         segments.set(std::slice::from_ref(&interface));
         handle.link().del(77).execute().await.unwrap();
@@ -244,14 +290,24 @@ mod tests {
         assert!(segments.is_open(77));
     }
 
-    #[test]
-    fn the_end_of_a_segment_does_not_close_the_next_one() {
+    /// Runs a test in a network namespace of its own.
+    fn alone(test: impl Future<Output = ()> + Send + 'static) {
         let test = std::thread::spawn(|| {
             if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
                 return eprintln!("SKIPPED: no network namespace ({error}); run as root, or under `unshare -rn`");
             }
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(a_stale_end());
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
         });
         test.join().unwrap();
+    }
+
+    #[test]
+    fn the_end_of_a_segment_does_not_close_the_next_one() {
+        alone(a_stale_end());
+    }
+
+    #[test]
+    fn a_vip_that_is_carried_and_cannot_be_announced_is_told() {
+        alone(a_vip_that_cannot_be_announced());
     }
 }

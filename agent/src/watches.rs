@@ -334,7 +334,7 @@ async fn follow_addresses(servers: Servers, kick: Arc<Notify>, told: mpsc::Sende
                 BACKOFF.1
             }
         };
-        tokio::time::sleep(crate::api::jitter(wait)).await;
+        servers.pause(crate::api::jitter(wait)).await;
     }
 }
 

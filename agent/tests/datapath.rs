@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mooring_agent::core::time::Time;
-use mooring_agent::datapath::{Datapath, Error, KernelEvent, Kind, Options, Placed, Put, Vip, Whose, clock};
+use mooring_agent::datapath::{Datapath, Error, Interface, KernelEvent, Kind, Options, Placed, Put, Vip, Whose, clock};
 use netlink_packet_core::NLM_F_REPLACE;
-use rtnetlink::RouteMessageBuilder;
+use rtnetlink::{LinkVeth, RouteMessageBuilder};
 
 use support::{Lab, One as _, add, delete_link, down, ip, lab, remove, sysctl, until, up, write};
 
@@ -35,6 +35,13 @@ fn gone(event: &KernelEvent, address: IpAddr) -> bool {
 
 async fn kinds(datapath: &Datapath, address: IpAddr) -> Vec<Kind> {
     datapath.find(address).await.unwrap().iter().map(|found| found.kind).collect()
+}
+
+/// The interface of the default route.
+async fn by_route(datapath: &Datapath) -> Result<Interface, Error> {
+    let index = datapath.default_interface(false).await?;
+    let all = datapath.interfaces().await?;
+    Ok(all.into_iter().find(|one| one.index == index).unwrap())
 }
 
 async fn is_ours(datapath: &Datapath, address: IpAddr) -> bool {
@@ -124,15 +131,16 @@ fn a_strangers_address_is_left_alone() {
 #[test]
 fn an_address_of_the_nodes_own_is_no_vip_on_another_interface_either() {
     lab(async |lab: Lab| {
+        lab.ha.link().add(LinkVeth::new("vc", "vd").build()).execute().await.unwrap();
         for whose in [Whose::ControlPlane, Whose::Services] {
             let (mut datapath, _events) = lab.datapath_with(&Options { whose, ..lab.options(false) });
             let va = lab.va(&datapath).await;
             for (address, prefix) in [(VIP, 32), (VIP6, 128)] {
                 let own = format!("{address}/{prefix}");
-                add(&lab.ha, "lo", &own, None, false).await;
+                add(&lab.ha, "vc", &own, None, false).await;
                 let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
-                assert!(matches!(&put, Err(Error::Stranger { interface, .. }) if interface == "lo"), "{put:?}");
-                remove(&lab.ha, "lo", &own).await;
+                assert!(matches!(&put, Err(Error::Stranger { interface, .. }) if interface == "vc"), "{put:?}");
+                remove(&lab.ha, "vc", &own).await;
                 datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await.unwrap();
                 assert!(datapath.remove(ip(address)).await.unwrap());
             }
@@ -194,22 +202,21 @@ fn without_mark_and_record_it_is_a_strangers() {
 }
 
 #[test]
-fn a_record_that_cannot_be_written_is_no_reason_where_the_mark_is_kept() {
+fn a_record_that_cannot_be_read_or_written_is_no_reason_where_the_mark_is_kept() {
     lab(async |lab: Lab| {
         let file = lab.run_dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        for no_proto in [false, true] {
-            let options = mooring_agent::datapath::Options { run_dir: file.join("sub"), ..lab.options(no_proto) };
-            let opened = Datapath::open_with(&options);
-            assert!(matches!(opened, Err(Error::File { .. })), "a file is in the directory's place");
-            let readonly = std::path::PathBuf::from("/proc/mooring");
-            let options = mooring_agent::datapath::Options { run_dir: readonly, ..lab.options(no_proto) };
-            let (mut datapath, _events) = lab.datapath_with(&options);
-            let va = lab.va(&datapath).await;
-            let put = datapath.put(vip(), va.index, lease(60_000)).await;
-            assert_eq!(put.is_ok(), !no_proto, "{put:?}");
-            assert_eq!(kinds(&datapath, ip(VIP)).await.is_empty(), no_proto);
-            datapath.remove_all().await.unwrap();
+        // A file is in the directory's place; and the file can be neither read nor made.
+        for run_dir in [file.join("sub"), std::path::PathBuf::from("/proc/mooring")] {
+            for no_proto in [false, true] {
+                let options = mooring_agent::datapath::Options { run_dir: run_dir.clone(), ..lab.options(no_proto) };
+                let (mut datapath, _events) = lab.datapath_with(&options);
+                let va = lab.va(&datapath).await;
+                let put = datapath.put(vip(), va.index, lease(60_000)).await;
+                assert_eq!(put.is_ok(), !no_proto, "{put:?}");
+                assert_eq!(kinds(&datapath, ip(VIP)).await.is_empty(), no_proto);
+                datapath.remove_all().await.unwrap();
+            }
         }
     });
 }
@@ -222,7 +229,7 @@ fn what_kube_vip_left_behind_is_known_and_removed() {
         for (address, prefix) in [(VIP, 32), (VIP6, 128)] {
             add(&lab.ha, "va", &format!("{address}/{prefix}"), None, true).await;
             assert_eq!(kinds(&datapath, ip(address)).await, [Kind::KubeVip]);
-            let own = datapath.interface(Some("va")).await.unwrap().addresses;
+            let own = datapath.interface("va").await.unwrap().addresses;
             assert_eq!(own.len(), 2, "{own:?}");
             let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
             assert!(matches!(put, Err(Error::Stranger { .. })), "{put:?}");
@@ -232,6 +239,59 @@ fn what_kube_vip_left_behind_is_known_and_removed() {
             assert!(!datapath.remove_kube_vip(ip(address)).await.unwrap(), "ours is not kube-vip's");
         }
         assert!(!datapath.remove_kube_vip(ip("10.9.0.1")).await.unwrap());
+    });
+}
+
+/// People put a Service's address on `lo` for direct server return; kube-proxy and kube-router bind it on dummies of theirs.
+#[test]
+fn an_address_that_stands_where_no_frames_go_is_carried_all_the_same() {
+    lab(async |lab: Lab| {
+        for whose in [Whose::ControlPlane, Whose::Services] {
+            let (mut datapath, _events) = lab.datapath_with(&Options { whose, ..lab.options(false) });
+            let va = lab.va(&datapath).await;
+            for (address, host) in [(VIP, 32), (VIP6, 128)] {
+                let there = format!("{address}/{host}");
+                add(&lab.ha, "lo", &there, None, false).await;
+                assert_eq!(kinds(&datapath, ip(address)).await, [Kind::LeadsNowhere]);
+                let put = datapath.put(Vip::host(ip(address)), va.index, lease(60_000)).await;
+                assert_eq!(put.unwrap(), Put::Added);
+                assert!(datapath.remove(ip(address)).await.unwrap());
+                assert_eq!(kinds(&datapath, ip(address)).await, [Kind::LeadsNowhere], "what others put there stays");
+                remove(&lab.ha, "lo", &there).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn interfaces_are_found_by_their_other_names_too() {
+    lab(async |lab: Lab| {
+        let (datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        lab.ha.link().property_add(va.index).alt_ifname(&["enp3s0"]).execute().await.unwrap();
+        let all = datapath.interfaces().await.unwrap();
+        let named: Vec<u32> = all.iter().filter(|one| one.is_named("enp3s0")).map(|one| one.index).collect();
+        assert_eq!(named, [va.index]);
+        assert_eq!(datapath.interface("enp3s0").await.unwrap().name, "va");
+    });
+}
+
+#[test]
+fn what_stands_before_an_interface_s_own_addresses_is_known() {
+    lab(async |lab: Lab| {
+        let (mut datapath, _events) = lab.datapath();
+        let va = lab.va(&datapath).await;
+        let before = async |datapath: &Datapath| datapath.interface("va").await.unwrap().before_own;
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        assert_eq!(before(&datapath).await, [] as [IpAddr; 0]);
+        // A network manager flushes the interface, and the agent is faster.
+        remove(&lab.ha, "va", "10.9.0.1/24").await;
+        assert_eq!(before(&datapath).await, [] as [IpAddr; 0], "there is nothing to stand before");
+        add(&lab.ha, "va", "10.9.0.1/24", None, false).await;
+        assert_eq!(before(&datapath).await, [ip(VIP)]);
+        assert!(datapath.remove(ip(VIP)).await.unwrap());
+        datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
+        assert_eq!(before(&datapath).await, [] as [IpAddr; 0]);
     });
 }
 
@@ -309,7 +369,7 @@ fn addresses_of_the_node_are_told_when_they_come_and_go_and_not_when_they_are_re
         let told = KernelEvent::NodeAddress { index: va.index };
         add(&lab.ha, "va", "10.9.0.7/24", None, false).await;
         until(&mut events, |event| *event == told).await;
-        assert!(datapath.interface(Some("va")).await.unwrap().addresses.iter().any(|net| net.addr() == ip("10.9.0.7")));
+        assert!(datapath.interface("va").await.unwrap().addresses.iter().any(|net| net.addr() == ip("10.9.0.7")));
         // A VIP is none of them, however often it is refreshed.
         datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
         datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
@@ -334,7 +394,7 @@ fn links_come_and_go() {
         let link = |wanted: bool| move |event: &KernelEvent| matches!(event, KernelEvent::Link { name, up, .. } if name == "va" && *up == wanted);
         down(&lab.hb, "vb").await; // the cable
         until(&mut events, link(false)).await;
-        assert!(!datapath.interface(Some("va")).await.unwrap().up);
+        assert!(!datapath.interface("va").await.unwrap().up);
         up(&lab.hb, "vb").await;
         let event = until(&mut events, link(true)).await;
         assert_eq!(event, KernelEvent::Link { index: va.index, name: "va".into(), up: true, mac: Some(va.mac) });
@@ -342,7 +402,7 @@ fn links_come_and_go() {
         delete_link(&lab.ha, "va").await;
         until(&mut events, |event| gone(event, ip(VIP))).await;
         until(&mut events, |event| *event == KernelEvent::LinkGone { index: va.index, name: "va".into() }).await;
-        let nothing = datapath.interface(Some("va")).await;
+        let nothing = datapath.interface("va").await;
         assert!(matches!(nothing, Err(Error::NoInterface { .. })), "{nothing:?}");
         let put = datapath.put(vip(), va.index, lease(60_000)).await.unwrap_err();
         assert_eq!(put.errno(), Some(nix::errno::Errno::ENODEV), "{put}");
@@ -361,10 +421,10 @@ fn links_come_and_go() {
 fn the_default_route_names_the_interface() {
     lab(async |lab: Lab| {
         let (mut datapath, _events) = lab.datapath();
-        assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
-        assert!(matches!(datapath.interface(Some("no-such-one")).await, Err(Error::NoInterface { .. })));
-        assert!(matches!(datapath.interface(Some("longer-than-any-name")).await, Err(Error::NoInterface { .. })));
-        assert!(matches!(datapath.interface(Some("lo")).await, Err(Error::NotEthernet { .. })));
+        assert!(matches!(by_route(&datapath).await, Err(Error::NoDefaultRoute)));
+        assert!(matches!(datapath.interface("no-such-one").await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface("longer-than-any-name").await, Err(Error::NoInterface { .. })));
+        assert!(matches!(datapath.interface("lo").await, Err(Error::NotEthernet { .. })));
 
         let va = lab.va(&datapath).await;
         let other = rtnetlink::LinkVeth::new("vx", "vy").build();
@@ -385,12 +445,13 @@ fn the_default_route_names_the_interface() {
             lab.ha.route().add(route).execute().await.unwrap();
         };
         default_by("fd09::2", 1).await;
-        assert_eq!(datapath.interface(None).await.unwrap().index, va.index, "IPv6 where there is no IPv4");
+        assert_eq!(by_route(&datapath).await.unwrap().index, va.index, "IPv6 where there is no IPv4");
         default_by("10.8.0.2", 200).await;
-        assert_eq!(datapath.interface(None).await.unwrap().name, "vx", "IPv4 first");
+        assert_eq!(by_route(&datapath).await.unwrap().name, "vx", "IPv4 first");
+        assert_eq!(datapath.default_interface(true).await.unwrap(), va.index, "or IPv6 first");
         default_by("10.9.0.2", 100).await;
         datapath.put(vip(), va.index, lease(60_000)).await.unwrap();
-        let found = datapath.interface(None).await.unwrap();
+        let found = by_route(&datapath).await.unwrap();
         assert_eq!((found.index, found.mac, found.up), (va.index, va.mac, true));
         assert_eq!(found.gateways, [ip("10.9.0.2"), ip("fd09::2")]);
         let mut own: Vec<_> = found.addresses.iter().map(ToString::to_string).collect();
@@ -515,7 +576,7 @@ fn an_interface_is_found_beside_a_full_routing_table() {
         let (datapath, _events) = lab.datapath();
         full_table(100_000);
         let before = peak_memory();
-        assert!(matches!(datapath.interface(None).await, Err(Error::NoDefaultRoute)));
+        assert!(matches!(by_route(&datapath).await, Err(Error::NoDefaultRoute)));
         for gateway in ["10.9.0.2", "10.9.0.3"] {
             let metric = u32::from(gateway.ends_with('3')) + 1;
             let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(gateway.parse().unwrap()).priority(metric);
@@ -523,8 +584,7 @@ fn an_interface_is_found_beside_a_full_routing_table() {
         }
         let six = RouteMessageBuilder::<Ipv6Addr>::new().gateway("fd09::2".parse().unwrap());
         lab.ha.route().add(six.build()).execute().await.unwrap();
-        for name in [None, Some("va")] {
-            let found = datapath.interface(name).await.unwrap();
+        for found in [by_route(&datapath).await.unwrap(), datapath.interface("va").await.unwrap()] {
             assert_eq!((&*found.name, found.gateways), ("va", ["10.9.0.2", "10.9.0.3", "fd09::2"].map(ip).to_vec()));
         }
         assert_eq!(datapath.interfaces().await.unwrap().iter().find(|one| one.name == "va").unwrap().gateways.len(), 3);

@@ -235,7 +235,7 @@ fn frames_of_an_interface_above_are_of_another_segment() {
         let above = LinkMacVlan::new("above", va.index, MacVlanMode::Bridge);
         lab.ha.link().add(above.build()).execute().await.unwrap();
         up(&lab.ha, "above").await;
-        let above = eventually(async || datapath.interface(Some("above")).await.ok().filter(|above| above.up)).await;
+        let above = eventually(async || datapath.interface("above").await.ok().filter(|above| above.up)).await;
         let ((below, mut ear), (segment, mut ear_above)) = (open(&va), open(&above));
         below.listen_for([ip(VIP)]);
         segment.listen_for([ip(VIP)]);
@@ -306,7 +306,7 @@ fn a_link_that_flaps_keeps_its_segment_and_one_that_is_gone_ends_it() {
         assert!(segment.counts().failed > 0);
         up(&lab.ha, "va").await;
         lab.va(&datapath).await;
-        eventually(async || peer.interface(Some("vb")).await.ok().filter(|vb| vb.up)).await;
+        eventually(async || peer.interface("vb").await.ok().filter(|vb| vb.up)).await;
         theirs.announce(ip(VIP)).unwrap();
         assert_eq!(next(&mut ear).await.mac, vb.mac);
 

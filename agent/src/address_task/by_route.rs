@@ -1,4 +1,4 @@
-//! The interface that the default route names, for VIPs that name none.
+//! The interface that the default route names, for VIPs that name none, and for those of the control plane when no interface is set.
 //!
 //! The kernel does not report routes here, and a default route is away for a moment whenever a network manager sets the
 //! interface up anew. VIPs would move to another segment and stay there. So the interface stays the first one until another
@@ -32,6 +32,11 @@ impl ByRoute {
             self.other = None;
         }
         self.first = settled.or(stays).or(route);
+        self.first
+    }
+
+    /// The first interface, as it was last told.
+    pub const fn current(&self) -> Option<u32> {
         self.first
     }
 

@@ -61,7 +61,11 @@ impl<K: Kernel> Task<K> {
     /// The control plane's interface. Its link is reported even without a change: the VIPs are put there and announced
     /// anew.
     async fn look_for_one(&mut self) {
-        let (found, macs) = match self.see_one(self.needs.first.as_deref()).await {
+        let seen = async {
+            let name = self.name_of_one().await?;
+            self.see_one(&name).await
+        };
+        let (found, macs) = match seen.await {
             Ok(seen) => seen,
             Err(error) => {
                 self.look_failed = true;
@@ -74,8 +78,15 @@ impl<K: Kernel> Task<K> {
         self.ops.readiness.set("interface", None);
         self.warn_of_ports(std::iter::once(&found));
         let (index, up) = (found.index, found.up);
-        tracing::info!(interface = %found.name, index, mac = %found.mac, up, "interface found");
         let before = self.known.replace((vec![found.clone()], macs.clone()));
+        tracing::info!(interface = %found.name, index, mac = %found.mac, up, "interface found");
+        let left = before.as_ref().and_then(|(all, _)| all.first()).filter(|before| before.index != index);
+        if let Some(left) = left.filter(|_| self.needs.first.is_none()) {
+            tracing::warn!(
+                interface = %found.name, before = %left.name,
+                "another interface has the default route: the VIPs belong there now. Set `interface` where they should stay on one"
+            );
+        }
         if before.is_none() {
             self.refresh = Instant::now() + self.policy.refresh();
         }
@@ -105,7 +116,10 @@ impl<K: Kernel> Task<K> {
         let Some((known, known_macs)) = known else { return };
         // The interface may have a new name. An event reports an interface that is gone or replaced.
         let Some(name) = self.datapath.current_name(known.index) else { return };
-        let (found, macs) = match self.see_one(Some(&name)).await {
+        if self.follows_the_route().await && self.by_route.current() != Some(known.index) {
+            return self.look_for_one().await;
+        }
+        let (found, macs) = match self.see_one(&name).await {
             Ok(seen) => seen,
             Err(error) => {
                 self.ops.metrics.netlink_error(Netlink::Dump);
@@ -119,6 +133,7 @@ impl<K: Kernel> Task<K> {
             self.look_for_left_overs().await;
         }
         let found = Interface { up: known.up, ..found };
+        self.put_behind(&found).await;
         self.warn_of_ports(std::iter::once(&found));
         if (&found.addresses, &found.gateways) != (&known.addresses, &known.gateways) {
             tracing::info!(interface = %found.name, addresses = ?found.addresses, gateways = ?found.gateways, "addresses or gateways of the interface changed");
@@ -129,7 +144,32 @@ impl<K: Kernel> Task<K> {
         }
     }
 
-    async fn see_one(&self, name: Option<&str>) -> Result<(Interface, Vec<Mac>), Error> {
+    /// The name of the interface: that of the settings, or that of the default route, once the route has settled there.
+    async fn name_of_one(&mut self) -> Result<String, Error> {
+        if let Some(name) = &self.needs.first {
+            return Ok(name.clone());
+        }
+        let route = self.default_route().await?;
+        let all = self.datapath.interfaces().await?;
+        let exists = |index: u32| all.iter().any(|one| one.index == index);
+        let first = self.by_route.first(Instant::now(), route.filter(|index| exists(*index)), exists);
+        // A route through a tunnel names an interface that VIPs cannot be on: the next look says so.
+        let index = first.or(route).ok_or(Error::NoDefaultRoute)?;
+        self.datapath.current_name(index).ok_or(Error::NoDefaultRoute)
+    }
+
+    /// Whether the default route decides, as far as the kernel answers. If the route has moved, it is looked at again soon.
+    async fn follows_the_route(&mut self) -> bool {
+        if self.needs.first.is_some() || self.name_of_one().await.is_err() {
+            return false;
+        }
+        if self.by_route.is_in_doubt() {
+            self.refresh = self.refresh.min(Instant::now() + LOOK_AGAIN);
+        }
+        true
+    }
+
+    async fn see_one(&self, name: &str) -> Result<(Interface, Vec<Mac>), Error> {
         let found = self.datapath.interface(name).await?;
         Ok((found, self.datapath.own_macs().await?))
     }

@@ -10,9 +10,9 @@ use crate::datapath::{Datapath, Error, Found, Interface, Placed, PutAll, RemoveA
 pub trait Kernel {
     fn watch_addresses(&self, addresses: impl IntoIterator<Item = IpAddr>);
     fn current_name(&self, index: u32) -> Option<String>;
-    async fn interface(&self, name: Option<&str>) -> Result<Interface, Error>;
+    async fn interface(&self, name: &str) -> Result<Interface, Error>;
     async fn interfaces(&self) -> Result<Vec<Interface>, Error>;
-    async fn default_interface(&self) -> Result<u32, Error>;
+    async fn default_interface(&self, v6_first: bool) -> Result<u32, Error>;
     async fn own_macs(&self) -> Result<Vec<Mac>, Error>;
     async fn ours(&self) -> Result<Vec<(Vip, u32)>, Error>;
     async fn find(&self, address: IpAddr) -> Result<Vec<Found>, Error>;
@@ -31,7 +31,7 @@ impl Kernel for Datapath {
         link::current_name(index)
     }
 
-    async fn interface(&self, name: Option<&str>) -> Result<Interface, Error> {
+    async fn interface(&self, name: &str) -> Result<Interface, Error> {
         Self::interface(self, name).await
     }
 
@@ -39,8 +39,8 @@ impl Kernel for Datapath {
         Self::interfaces(self).await
     }
 
-    async fn default_interface(&self) -> Result<u32, Error> {
-        Self::default_interface(self).await
+    async fn default_interface(&self, v6_first: bool) -> Result<u32, Error> {
+        Self::default_interface(self, v6_first).await
     }
 
     async fn own_macs(&self) -> Result<Vec<Mac>, Error> {

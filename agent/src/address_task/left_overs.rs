@@ -60,7 +60,10 @@ impl<K: Kernel> Task<K> {
                         ));
                         own.insert(address);
                     }
-                    Kind::KubeProxy => tracing::info!(%address, "kube-proxy has the VIP too; it needs strictARP"),
+                    Kind::LeadsNowhere => tracing::info!(
+                        %address, interface = %found.interface,
+                        "the VIP stands on an interface that leads nowhere too: this node's kernel answers ARP for it there as well, unless arp_ignore is set (kube-proxy: strictARP)"
+                    ),
                     Kind::Dynamic => {
                         tracing::warn!(%address, interface = %found.interface, "another program has the VIP on this node");
                     }

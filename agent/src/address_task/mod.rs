@@ -9,6 +9,7 @@ mod kernel;
 mod left_overs;
 mod needs;
 mod of_services;
+mod order;
 mod policy;
 mod ports;
 mod removal;
@@ -147,6 +148,11 @@ impl LetGo {
         let all = self.all();
         let released = |address: &IpAddr| matches!(all.last.get(address), Some((_, None)));
         addresses.into_iter().filter(released).collect()
+    }
+
+    /// Until when the VIP may be there; None: it may not.
+    fn deadline(&self, address: IpAddr) -> Option<Time> {
+        self.all().last.get(&address).and_then(|(_, asked)| *asked)
     }
 
     /// Whether a later job than the one with this deadline is about the VIP. When the kernel has held the task up, the deadlines of

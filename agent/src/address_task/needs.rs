@@ -44,6 +44,11 @@ impl Needs {
         needs
     }
 
+    /// Whether all VIPs of the control plane are of IPv6.
+    pub fn only_v6(&self) -> bool {
+        !self.vips.is_empty() && self.vips.iter().all(IpAddr::is_ipv6)
+    }
+
     /// Whether this VIP of a Service belongs on the first interface, or may do so, as far as is known.
     pub fn may_want_first_for(&self, vip: IpAddr) -> bool {
         self.may_want_first() && !self.by_name.contains(&vip) && !self.by_subnet.contains(&vip)

@@ -35,7 +35,7 @@ impl<K: Kernel> Task<K> {
         let macs: Vec<Mac> = macs.into_iter().collect();
         let exists = |index: u32| all.iter().any(|one| one.index == index);
         let first = match &self.needs.first {
-            Some(name) => all.iter().find(|one| one.name == *name).map(|one| one.index),
+            Some(name) => all.iter().find(|one| one.is_named(name)).map(|one| one.index),
             // A route through a tunnel names no interface that VIPs could be on.
             None => self.by_route.first(Instant::now(), route.filter(|index| exists(*index)), exists),
         };
@@ -46,6 +46,9 @@ impl<K: Kernel> Task<K> {
             return self.heart.beat();
         }
         let found = self.needed(all, first);
+        for one in &found {
+            self.put_behind(one).await;
+        }
         let none = found.is_empty();
         // No event reports a route.
         let again = lacks_first && self.needs.may_want_first() || self.by_route.is_in_doubt();
@@ -53,7 +56,8 @@ impl<K: Kernel> Task<K> {
         let unknown = none && !self.needs.all_known;
         self.say_missing(lacks_first && (self.needs.by_first || unknown));
         let (by_first, named) = (self.needs.by_first, self.needs.named.clone());
-        let is_chosen = |one: &&Interface| by_first && Some(one.index) == first || named.contains(&one.name);
+        let is_chosen =
+            |one: &&Interface| by_first && Some(one.index) == first || named.iter().any(|name| one.is_named(name));
         self.warn_of_ports(found.iter().filter(is_chosen));
         if self.known.as_ref() != Some(&(found.clone(), macs.clone())) {
             if let Some(names) = other_names(&mut self.named, &found) {
@@ -103,11 +107,11 @@ impl<K: Kernel> Task<K> {
     }
 
     /// The interface of the default route, if the settings name no interface.
-    async fn default_route(&self) -> Result<Option<u32>, Error> {
+    pub(super) async fn default_route(&self) -> Result<Option<u32>, Error> {
         if self.needs.first.is_some() {
             return Ok(None);
         }
-        match self.datapath.default_interface().await {
+        match self.datapath.default_interface(self.needs.only_v6()).await {
             Ok(index) => Ok(Some(index)),
             Err(Error::NoDefaultRoute) => Ok(None),
             Err(error) => Err(error),
@@ -123,7 +127,8 @@ impl<K: Kernel> Task<K> {
             // An address alone is no subnet: kube-proxy in IPVS mode puts all VIPs on an interface that leads nowhere.
             let nets = || one.addresses.iter().filter(|net| net.prefix_len() < net.max_prefix_len());
             let has = |vip: &IpAddr| nets().any(|net| net.contains(vip));
-            carries.contains(&one.index) || self.needs.named.contains(&one.name) || self.needs.by_subnet.iter().any(has)
+            let named = self.needs.named.iter().any(|name| one.is_named(name));
+            carries.contains(&one.index) || named || self.needs.by_subnet.iter().any(has)
         };
         let (mut these, others): (Vec<Interface>, Vec<Interface>) =
             all.into_iter().partition(|one| Some(one.index) == first);
@@ -162,11 +167,13 @@ fn placeholder(name: Option<&str>) -> Interface {
     Interface {
         index: NO_INTERFACE,
         name: name.unwrap_or_default().to_owned(),
+        altnames: vec![],
         mac: Mac([0; 6]),
         ports: vec![],
         port_of: None,
         up: false,
         addresses: vec![],
+        before_own: vec![],
         link_local: None,
         gateways: vec![],
     }

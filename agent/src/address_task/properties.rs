@@ -141,11 +141,13 @@ impl Model {
         (!state.unplugged).then(|| Interface {
             index: ETH0,
             name: "eth0".into(),
+            altnames: vec![],
             mac: MAC,
             ports: vec![],
             port_of: None,
             up: !state.down,
             addresses: vec!["192.0.2.1/24".parse().unwrap()],
+            before_own: vec![],
             link_local: None,
             gateways: vec![],
         })
@@ -179,7 +181,7 @@ impl Kernel for Model {
         self.with(|state| (!state.unplugged).then(|| "eth0".into()))
     }
 
-    async fn interface(&self, _: Option<&str>) -> Result<Interface, Error> {
+    async fn interface(&self, _: &str) -> Result<Interface, Error> {
         self.reads(|state| Self::interface_now(state)).await?.ok_or(Error::NoDefaultRoute)
     }
 
@@ -187,8 +189,8 @@ impl Kernel for Model {
         self.reads(|state| Self::interface_now(state).into_iter().collect()).await
     }
 
-    async fn default_interface(&self) -> Result<u32, Error> {
-        self.interface(None).await.map(|found| found.index)
+    async fn default_interface(&self, _: bool) -> Result<u32, Error> {
+        self.interface("eth0").await.map(|found| found.index)
     }
 
     async fn own_macs(&self) -> Result<Vec<Mac>, Error> {

@@ -38,7 +38,7 @@ impl Kernel for Stalls {
         Some("eth0".into())
     }
 
-    async fn interface(&self, _: Option<&str>) -> Result<Interface, Error> {
+    async fn interface(&self, _: &str) -> Result<Interface, Error> {
         Err(Error::NoDefaultRoute)
     }
 
@@ -46,7 +46,7 @@ impl Kernel for Stalls {
         Ok(vec![])
     }
 
-    async fn default_interface(&self) -> Result<u32, Error> {
+    async fn default_interface(&self, _: bool) -> Result<u32, Error> {
         Err(Error::NoDefaultRoute)
     }
 

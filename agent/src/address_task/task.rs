@@ -54,6 +54,8 @@ pub(super) struct Task<K = Datapath> {
     pub(super) look_for_strays: bool,
     pub(super) left_overs: LeftOvers,
     pub(super) removals: Removals,
+    /// VIPs that were put behind the interface's own addresses: the kernel is about to tell that they are gone.
+    pub(super) moved: BTreeSet<(IpAddr, u32)>,
 }
 
 impl Task {
@@ -101,6 +103,7 @@ impl<K: Kernel> Task<K> {
             look_for_strays: false,
             left_overs: LeftOvers::default(),
             removals: Removals::default(),
+            moved: BTreeSet::new(),
         }
     }
 
@@ -167,6 +170,7 @@ impl<K: Kernel> Task<K> {
     async fn happened(&mut self, event: KernelEvent) {
         let one = self.policy.has_one_interface();
         match event {
+            KernelEvent::AddressGone { address, index } if self.was_moved(address, index) => {}
             KernelEvent::AddressGone { address, index } => {
                 self.removals.hurry(address);
                 // Our own removal also causes this event.
@@ -188,7 +192,7 @@ impl<K: Kernel> Task<K> {
             }
             KernelEvent::AddressAdded { .. } => {}
             KernelEvent::NodeAddress { index } => {
-                if !one || self.current() == Some(index) {
+                if !one || self.needs.first.is_none() || self.current() == Some(index) {
                     self.soon();
                 }
             }
@@ -202,6 +206,7 @@ impl<K: Kernel> Task<K> {
                 }
             }
             KernelEvent::Resync => {
+                self.moved.clear();
                 self.ops.metrics.netlink_error(Netlink::Subscribe);
                 self.look_for_strays = true;
                 self.look().await;

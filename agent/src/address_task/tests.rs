@@ -65,6 +65,8 @@ struct State {
     lost: bool,
     /// What the first interface is a port of.
     port_of: Option<String>,
+    /// What stands before the first interface's own addresses.
+    before_own: Vec<IpAddr>,
     /// Pods have interfaces on this node.
     pods: bool,
     /// Addresses are not read.
@@ -73,7 +75,7 @@ struct State {
 
 impl State {
     fn first(&self) -> Interface {
-        Interface { port_of: self.port_of.clone(), ..interface(ETH0, self.up) }
+        Interface { port_of: self.port_of.clone(), before_own: self.before_own.clone(), ..interface(ETH0, self.up) }
     }
 
     fn remove(&mut self, which: impl Fn(IpAddr, u32) -> bool) -> RemoveAll {
@@ -95,11 +97,13 @@ fn interface(index: u32, up: bool) -> Interface {
     Interface {
         index,
         name: format!("eth{}", index - ETH0),
+        altnames: vec![],
         mac: Mac([2, 0, 0, 0, 0, u8::try_from(index).unwrap()]),
         ports: vec![],
         port_of: None,
         up,
         addresses: vec![format!("192.0.{index}.1/24").parse().unwrap()],
+        before_own: vec![],
         link_local: None,
         gateways: vec![],
     }
@@ -125,12 +129,12 @@ impl Model {
 impl Kernel for Model {
     fn watch_addresses(&self, _: impl IntoIterator<Item = IpAddr>) {}
 
-    fn current_name(&self, _: u32) -> Option<String> {
-        Some("eth0".into())
+    fn current_name(&self, index: u32) -> Option<String> {
+        Some(format!("eth{}", index - ETH0))
     }
 
-    async fn interface(&self, _: Option<&str>) -> Result<Interface, Error> {
-        self.ask(|state| state.first())
+    async fn interface(&self, name: &str) -> Result<Interface, Error> {
+        self.ask(|state| if name == "eth0" { state.first() } else { interface(ETH1, true) })
     }
 
     async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
@@ -142,7 +146,7 @@ impl Kernel for Model {
         })
     }
 
-    async fn default_interface(&self) -> Result<u32, Error> {
+    async fn default_interface(&self, _: bool) -> Result<u32, Error> {
         self.ask(|state| state.route)?.ok_or(Error::NoDefaultRoute)
     }
 
@@ -323,34 +327,83 @@ async fn the_heart_beats_however_many_events_there_are() {
 }
 
 /// VIPs that name no interface go to the interface of the default route; `eth1` is needed for another VIP.
-async fn beside_by_route(test: impl AsyncFnOnce(Ends)) {
+async fn beside_by_route(policy: Policy, test: impl AsyncFnOnce(Ends)) {
     let needs = Needs { named: BTreeSet::from(["eth0".into(), "eth1".into()]), ..Needs::default() };
-    beside_with(Policy::Services, needs, BTreeSet::new(), test).await;
+    beside_with(policy, needs, BTreeSet::new(), test).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_default_route_that_is_away_for_a_moment_moves_no_vips() {
-    beside_by_route(async |mut ends: Ends| {
-        // A network manager sets the interface up anew: first no route, then the other interface's, then a new one.
-        for route in [None, Some(ETH1), None, Some(ETH1), Some(ETH0)] {
-            ends.model.set(|state| state.route = route);
-            ends.event(KernelEvent::NodeAddress { index: ETH0 }).await;
-            tokio::time::sleep(Duration::from_secs(4)).await;
-            while let Ok(notice) = ends.notices.try_recv() {
-                let Notice::Interfaces(found, _) = notice else { continue };
-                assert_eq!(found[0].index, ETH0, "the default route is {route:?}");
+    for policy in POLICIES {
+        beside_by_route(policy, async |mut ends: Ends| {
+            // A network manager sets the interface up anew: first no route, then the other interface's, then a new one.
+            for route in [None, Some(ETH1), None, Some(ETH1), Some(ETH0)] {
+                ends.model.set(|state| state.route = route);
+                // Netlink events are lost meanwhile.
+                ends.event(KernelEvent::Resync).await;
+                ends.event(KernelEvent::NodeAddress { index: ETH0 }).await;
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                while let Ok(notice) = ends.notices.try_recv() {
+                    let Notice::Interfaces(found, _) = notice else { continue };
+                    assert_eq!(found[0].index, ETH0, "the default route is {route:?}");
+                }
             }
-        }
-    })
-    .await;
+        })
+        .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_default_route_that_stays_on_another_interface_takes_vips_along() {
-    beside_by_route(async |mut ends: Ends| {
-        ends.model.set(|state| state.route = Some(ETH1));
+    for policy in POLICIES {
+        beside_by_route(policy, async |mut ends: Ends| {
+            ends.model.set(|state| state.route = Some(ETH1));
+            // The agent may have started before the route of the right interface was there: its address tells.
+            ends.event(KernelEvent::NodeAddress { index: ETH1 }).await;
+            loop {
+                if ends.interfaces().await[0].index == ETH1 {
+                    break;
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// A network manager flushes the interface: the VIP is back before the node's own address.
+#[tokio::test(start_paused = true)]
+async fn a_vip_is_put_behind_the_interface_s_own_addresses() {
+    for policy in POLICIES {
+        beside(policy, async |mut ends: Ends| {
+            ends.put(VIP).await;
+            ends.model.set(|state| {
+                state.before_own = vec![OTHER, VIP];
+                state.deadlines.clear();
+            });
+            ends.event(KernelEvent::NodeAddress { index: ETH0 }).await;
+            while ends.model.0.borrow().deadlines.is_empty() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            ends.model.set(|state| state.before_own.clear());
+            ends.event(KernelEvent::AddressGone { address: VIP, index: ETH0 }).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let told = std::iter::from_fn(|| ends.notices.try_recv().ok());
+            assert_eq!(told.filter(|notice| matches!(notice, Notice::Gone(_))).count(), 0, "nobody removed it");
+            assert_eq!(ends.ours(), [(VIP, ETH0)]);
+            ends.event(KernelEvent::AddressGone { address: VIP, index: ETH0 }).await;
+            while !matches!(ends.notice().await, Notice::Gone(VIP)) {}
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vip_that_cannot_be_put_behind_is_told_as_gone() {
+    beside(Policy::Services, async |mut ends: Ends| {
+        ends.put(VIP).await;
+        ends.model.set(|state| (state.before_own, state.puts_fail) = (vec![VIP], true));
         ends.event(KernelEvent::NodeAddress { index: ETH0 }).await;
-        assert_eq!(ends.interfaces().await[0].index, ETH1);
+        while !matches!(ends.notice().await, Notice::Gone(VIP)) {}
     })
     .await;
 }

@@ -26,6 +26,16 @@ pub(crate) const RESOURCE: &str = "leases.coordination.k8s.io";
 /// How many recently seen Leases are kept, as the base of writes.
 const KEPT: usize = 8;
 
+/// The Leases of a namespace.
+pub(super) fn path(namespace: &str) -> String {
+    format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")
+}
+
+/// A Lease's name for people.
+pub(super) fn what(namespace: &str, name: &str) -> String {
+    format!("Lease {namespace}/{name}")
+}
+
 /// The Lease to read and write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
@@ -185,12 +195,12 @@ impl LeaseApi {
         &self.0.settings
     }
 
-    pub(crate) fn path(&self) -> String {
-        format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.0.settings.namespace)
+    fn path(&self) -> String {
+        path(&self.0.settings.namespace)
     }
 
-    pub(crate) fn what(&self) -> String {
-        format!("Lease {}/{}", self.0.settings.namespace, self.0.settings.name)
+    fn what(&self) -> String {
+        what(&self.0.settings.namespace, &self.0.settings.name)
     }
 
     fn known(&self, version: &str) -> Option<Lease> {

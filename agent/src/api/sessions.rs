@@ -161,6 +161,7 @@ pub fn view(raw: &Raw) -> Option<View> {
 pub(super) fn sane(mut declared: Declared) -> Declared {
     declared.links.truncate(64);
     for link in &mut declared.links {
+        link.altnames.truncate(64);
         link.macs.retain(|mac| mac.is_host());
         link.macs.truncate(16);
         link.addresses.retain(|ip| !ip.is_unspecified() && !ip.is_multicast() && !ip.is_loopback());

@@ -13,9 +13,10 @@ use crate::core::time::Time;
 
 use super::ApiError;
 use super::codec::Flaw;
-use super::lease::{LeaseApi, RESOURCE};
+use super::lease::{LeaseApi, LeaseSettings, RESOURCE, path, what};
 use super::race::Limits;
 use super::raw::Raw;
+use super::servers::Servers;
 use super::typed::{Follow, Followed, QUIET};
 
 /// Wait before a broken watch is opened again: at first, and at most.
@@ -71,26 +72,38 @@ impl Drop for WatchHandle {
     }
 }
 
+/// The Lease of this name; None: all Leases of the namespace. `deadline` limits each list and each opening of a watch.
+pub(crate) fn follow_leases(
+    servers: &Servers,
+    namespace: &str,
+    name: Option<&str>,
+    deadline: Duration,
+    kick: Arc<Notify>,
+) -> Follow {
+    Follow {
+        servers: servers.clone(),
+        path: path(namespace),
+        resource: RESOURCE,
+        what: name.map_or_else(|| format!("the Leases of {namespace}"), |name| what(namespace, name)),
+        fields: name.map(|name| format!("metadata.name={name}")),
+        labels: None,
+        page: None,
+        limits: Limits::within(deadline),
+        backoff: BACKOFF,
+        quiet: QUIET,
+        relist: true,
+        kick,
+    }
+}
+
 impl LeaseApi {
     /// Follows the Lease in a task of its own, and reports to `tx`. `deadline` limits each list and each opening of a
     /// watch. Needs a runtime.
     #[must_use]
     pub fn watch(&self, tx: mpsc::Sender<Watched>, deadline: Duration) -> WatchHandle {
         let kick = Arc::new(Notify::new());
-        let follow = Follow {
-            servers: self.servers().clone(),
-            path: self.path(),
-            resource: RESOURCE,
-            what: self.what(),
-            fields: Some(format!("metadata.name={}", self.settings().name)),
-            labels: None,
-            page: None,
-            limits: Limits::within(deadline),
-            backoff: BACKOFF,
-            quiet: QUIET,
-            relist: true,
-            kick: kick.clone(),
-        };
+        let LeaseSettings { namespace, name, .. } = self.settings();
+        let follow = follow_leases(self.servers(), namespace, Some(name), deadline, kick.clone());
         let api = self.clone();
         let task = tokio::spawn(async move {
             let name = api.settings().name.clone();

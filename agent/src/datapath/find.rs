@@ -1,5 +1,6 @@
 //! Finds an address on the node's interfaces, and the owner of the address: this agent, kube-vip, the node itself.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -34,9 +35,10 @@ pub enum Kind {
     },
     /// kube-vip's: the address alone, for ever, deprecated, no mark. It is left behind when kube-vip is killed.
     KubeVip,
-    /// kube-proxy's in IPVS mode, on `kube-ipvs0`. The address belongs there, but the kernel answers ARP for it on
-    /// other interfaces, unless kube-proxy runs with `strictARP`.
-    KubeProxy,
+    /// On an interface that leads to no segment, where each node may have it: kube-proxy's in IPVS mode (`kube-ipvs0`), kube-router's
+    /// (`kube-dummy-if`), an address for direct server return on `lo`. It belongs there, but the kernel answers ARP for it on other
+    /// interfaces, unless `arp_ignore` is set (kube-proxy: `strictARP`).
+    LeadsNowhere,
     /// The node's own, for ever.
     NodesOwn,
     /// Somebody's with a finite lifetime: DHCP, router advertisement, another program.
@@ -59,15 +61,17 @@ impl Datapath {
     /// Which interfaces of this node have an address, and who owns it there.
     pub async fn find(&self, address: IpAddr) -> Result<Vec<Found>, Error> {
         let seen = self.look(address).await?;
-        Ok(seen.iter().map(|seen| self.found(seen)).collect())
+        let nowhere = if seen.is_empty() { BTreeSet::new() } else { self.leading_nowhere().await? };
+        Ok(seen.iter().map(|seen| self.found(seen, &nowhere)).collect())
     }
 
-    pub(super) fn found(&self, seen: &Seen) -> Found {
+    /// What was seen, where these interfaces lead to no segment.
+    pub(super) fn found(&self, seen: &Seen, nowhere: &BTreeSet<u32>) -> Found {
         let interface = name_of(seen.index);
         let kind = if self.known.lock().is_ours(seen) {
             Kind::Ours { left: left(seen) }
-        } else if interface == "kube-ipvs0" {
-            Kind::KubeProxy
+        } else if nowhere.contains(&seen.index) {
+            Kind::LeadsNowhere
         } else if seen.valid.is_some() {
             Kind::Dynamic
         } else if seen.vip.is_host() && seen.deprecated && seen.proto.is_none() {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ipnet::IpNet;
-use netlink_packet_route::link::{InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State};
+use netlink_packet_route::link::{
+    InfoKind, InfoPortKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Prop, State,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
 
@@ -23,6 +25,8 @@ pub struct Interface {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// Its other names (`ip link property`).
+    pub altnames: Vec<String>,
     /// Its Ethernet address.
     pub mac: Mac,
     /// The Ethernet addresses of its ports, if it is a bond or team, or a VLAN on one: the kernel also sends and answers from
@@ -35,6 +39,8 @@ pub struct Interface {
     pub up: bool,
     /// The node's own addresses on it: without our VIPs, kube-vip's VIPs and IPv6 link-local addresses.
     pub addresses: Vec<IpNet>,
+    /// The IPv4 addresses that stand before the first own one, our VIPs among them. None, if it has no own one.
+    pub before_own: Vec<IpAddr>,
     /// Its IPv6 link-local address, the source of our NDP probes.
     pub link_local: Option<Ipv6Addr>,
     /// The next hops of default routes through it.
@@ -42,6 +48,12 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Whether that is one of its names.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.altnames.iter().any(|altname| altname == name)
+    }
+
     /// Whether there is such an interface, and this is not what stands for one that is missing.
     #[must_use]
     pub const fn exists(&self) -> bool {
@@ -54,6 +66,7 @@ impl Interface {
 pub(super) struct LinkSeen {
     pub index: u32,
     pub name: String,
+    pub altnames: Vec<String>,
     pub mac: Option<Mac>,
     pub up: bool,
     /// The bridge, bond or team that it is a port of.
@@ -62,15 +75,20 @@ pub(super) struct LinkSeen {
     pub is_bundled: bool,
     /// The link below, if it is a VLAN.
     pub vlan_on: Option<u32>,
+    /// Frames go nowhere from there: the loopback interface, or a dummy.
+    pub leads_nowhere: bool,
 }
 
 impl LinkSeen {
     pub(super) fn read(message: &LinkMessage) -> Self {
         let (mut name, mut mac, mut state, mut carrier) = (String::new(), None, State::Unknown, false);
         let (mut controller, mut below, mut port, mut is_vlan) = (None, None, None, false);
+        let mut altnames = vec![];
+        let mut leads_nowhere = message.header.flags.contains(LinkFlags::Loopback);
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(text) => name.clone_from(text),
+                LinkAttribute::PropList(all) => altnames.extend(all.iter().filter_map(altname)),
                 LinkAttribute::Address(bytes) => mac = <[u8; 6]>::try_from(bytes.as_slice()).ok().map(Mac),
                 LinkAttribute::OperState(now) => state = *now,
                 LinkAttribute::Carrier(value) => carrier = *value == 1,
@@ -79,6 +97,7 @@ impl LinkSeen {
                 LinkAttribute::LinkInfo(infos) => {
                     port = infos.iter().find_map(port_kind);
                     is_vlan = infos.contains(&LinkInfo::Kind(InfoKind::Vlan));
+                    leads_nowhere |= infos.contains(&LinkInfo::Kind(InfoKind::Dummy));
                 }
                 _ => {}
             }
@@ -92,7 +111,14 @@ impl LinkSeen {
         // Ports of a bridge send with addresses of other hosts.
         let is_bundled = port.is_some_and(|kind| matches!(kind, InfoPortKind::Bond | InfoPortKind::Team));
         let (index, mac, vlan_on) = (message.header.index, mac.filter(|mac| mac.is_host()), below.filter(|_| is_vlan));
-        Self { index, name, mac, up, port_of, is_bundled, vlan_on }
+        Self { index, name, altnames, mac, up, port_of, is_bundled, vlan_on, leads_nowhere }
+    }
+}
+
+fn altname(property: &Prop) -> Option<String> {
+    match property {
+        Prop::AltIfName(name) => Some(name.clone()),
+        _ => None,
     }
 }
 
@@ -123,8 +149,20 @@ fn ports_of(links: &[LinkSeen], index: u32) -> Vec<Mac> {
 /// An Ethernet interface among these links, without addresses and gateways.
 fn bare(links: &[LinkSeen], link: LinkSeen, mac: Mac) -> Interface {
     let (ports, port_of) = (ports_of(links, link.index), name_above(links, &link));
-    let LinkSeen { index, name, up, .. } = link;
-    Interface { index, name, mac, ports, port_of, up, addresses: vec![], link_local: None, gateways: vec![] }
+    let LinkSeen { index, name, altnames, up, .. } = link;
+    Interface {
+        index,
+        name,
+        altnames,
+        mac,
+        ports,
+        port_of,
+        up,
+        addresses: vec![],
+        before_own: vec![],
+        link_local: None,
+        gateways: vec![],
+    }
 }
 
 /// The name of the interface that a link is a port of.
@@ -134,39 +172,29 @@ fn name_above(links: &[LinkSeen], link: &LinkSeen) -> Option<String> {
 }
 
 impl Datapath {
-    /// The interface of this name. Without a name: the interface of the default route with the lowest metric (IPv4,
-    /// then IPv6).
-    pub async fn interface(&self, name: Option<&str>) -> Result<Interface, Error> {
+    /// The interface of this name.
+    pub async fn interface(&self, name: &str) -> Result<Interface, Error> {
         let mut routes = self.default_routes(AddressFamily::Inet).await?;
-        let lowest_v4 = routes.iter().min_by_key(|route| route.metric).map(|route| route.index);
-        let routes_v6 = self.default_routes(AddressFamily::Inet6).await?;
-        let lowest_v6 = routes_v6.iter().min_by_key(|route| route.metric).map(|route| route.index);
-        routes.extend(routes_v6);
-
+        routes.extend(self.default_routes(AddressFamily::Inet6).await?);
         let mut message = LinkMessage::default();
-        if let Some(name) = name {
-            message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        } else {
-            message.header.index = lowest_v4.or(lowest_v6).ok_or(Error::NoDefaultRoute)?;
-        }
-        let wanted = name.map_or_else(|| name_of(message.header.index), str::to_owned);
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
         let answers = self.requests.ask(RouteNetlinkMessage::GetLink(message), 0).await.map_err(|failure| {
             // ERANGE, EINVAL: a name that no interface can have.
             if matches!(failure, Failure::Errno(Errno::ENODEV | Errno::EINVAL | Errno::ERANGE)) {
-                Error::NoInterface { name: wanted.clone() }
+                Error::NoInterface { name: name.to_owned() }
             } else {
-                failure.about(format!("look at interface {wanted}"), false)
+                failure.about(format!("look at interface {name}"), false)
             }
         })?;
-        let link = answers.iter().find_map(link).ok_or(Error::NoInterface { name: wanted })?;
+        let link = answers.iter().find_map(link).ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
         let Some(mac) = link.mac else {
             return Err(Error::NotEthernet { name: link.name });
         };
 
         let gateways = gateways_of(&routes, link.index);
-        let (addresses, link_local) = self.own_addresses(link.index).await?;
+        let NodesOwn { addresses, before_own, link_local } = self.own_addresses(link.index).await?;
         let links = self.links().await?;
-        Ok(Interface { addresses, link_local, gateways, ..bare(&links, link, mac) })
+        Ok(Interface { addresses, before_own, link_local, gateways, ..bare(&links, link, mac) })
     }
 
     /// All Ethernet interfaces of the node.
@@ -178,16 +206,20 @@ impl Datapath {
         let links = self.links().await?;
         let ethernet = links.iter().filter_map(|link| Some((link.mac?, link.clone())));
         let interfaces = ethernet.map(|(mac, link)| {
-            let (addresses, link_local) = own_of(&seen, link.index);
+            let NodesOwn { addresses, before_own, link_local } = own_of(&seen, link.index);
             let gateways = gateways_of(&routes, link.index);
-            Interface { addresses, link_local, gateways, ..bare(&links, link, mac) }
+            Interface { addresses, before_own, link_local, gateways, ..bare(&links, link, mac) }
         });
         Ok(interfaces.collect())
     }
 
-    /// The index of the interface of the default route with the lowest metric (IPv4, then IPv6).
-    pub async fn default_interface(&self) -> Result<u32, Error> {
-        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+    /// The index of the interface of the default route with the lowest metric: of IPv4, else of IPv6; or the other way round.
+    pub async fn default_interface(&self, v6_first: bool) -> Result<u32, Error> {
+        let mut families = [AddressFamily::Inet, AddressFamily::Inet6];
+        if v6_first {
+            families.reverse();
+        }
+        for family in families {
             let routes = self.default_routes(family).await?;
             if let Some(route) = routes.iter().min_by_key(|route| route.metric) {
                 return Ok(route.index);
@@ -202,30 +234,51 @@ impl Datapath {
         Ok(macs.into_iter().collect())
     }
 
+    /// The interfaces from which frames go nowhere.
+    pub(super) async fn leading_nowhere(&self) -> Result<BTreeSet<u32>, Error> {
+        let links = self.links().await?.into_iter();
+        Ok(links.filter(|link| link.leads_nowhere).map(|link| link.index).collect())
+    }
+
     async fn links(&self) -> Result<Vec<LinkSeen>, Error> {
         let answers = self.requests.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).await;
         let answers = answers.map_err(|failure| failure.about("list interfaces".into(), false))?;
         Ok(answers.iter().filter_map(link).collect())
     }
 
-    async fn own_addresses(&self, index: u32) -> Result<(Vec<IpNet>, Option<Ipv6Addr>), Error> {
+    async fn own_addresses(&self, index: u32) -> Result<NodesOwn, Error> {
         let mut seen = self.dump(AddressFamily::Inet).await?;
         seen.extend(self.dump(AddressFamily::Inet6).await?);
         Ok(own_of(&seen, index))
     }
 }
 
-/// The node's own addresses on an interface, and its link-local address.
-fn own_of(seen: &[Seen], index: u32) -> (Vec<IpNet>, Option<Ipv6Addr>) {
-    let (mut own, mut link_local) = (Vec::new(), None);
+/// The node's own addresses on an interface, as [`Interface`] has them.
+struct NodesOwn {
+    addresses: Vec<IpNet>,
+    before_own: Vec<IpAddr>,
+    link_local: Option<Ipv6Addr>,
+}
+
+fn own_of(seen: &[Seen], index: u32) -> NodesOwn {
+    let mut own = NodesOwn { addresses: vec![], before_own: vec![], link_local: None };
+    // The kernel lists the IPv4 addresses of an interface in their order.
+    let (mut before, mut is_first) = (vec![], true);
     for there in seen.iter().filter(|there| there.index == index && !there.duplicate) {
         match there.vip.address {
-            IpAddr::V6(address) if address.is_unicast_link_local() => link_local = link_local.or(Some(address)),
-            address if !there.deprecated => own.extend(IpNet::new(address, there.vip.prefix)),
-            _ => {}
+            IpAddr::V6(address) if address.is_unicast_link_local() => {
+                own.link_local = own.link_local.or(Some(address));
+            }
+            address if !there.deprecated => {
+                if address.is_ipv4() && std::mem::take(&mut is_first) {
+                    own.before_own = std::mem::take(&mut before);
+                }
+                own.addresses.extend(IpNet::new(address, there.vip.prefix));
+            }
+            address => before.extend((address.is_ipv4() && is_first).then_some(address)),
         }
     }
-    (own, link_local)
+    own
 }
 
 fn gateways_of(routes: &[DefaultRoute], index: u32) -> Vec<IpAddr> {
@@ -300,5 +353,12 @@ mod tests {
             name_above(&links, &port).is_some_and(|name| name == "br-ex")
         });
         assert_eq!(above, [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn frames_go_nowhere_from_a_dummy_and_from_a_tunnel_they_do() {
+        let leads_nowhere = [InfoKind::Dummy, InfoKind::IpIp, InfoKind::Wireguard, InfoKind::Vrf, InfoKind::Veth]
+            .map(|kind| seen(7, 1, vec![LinkAttribute::LinkInfo(vec![LinkInfo::Kind(kind)])]).leads_nowhere);
+        assert_eq!(leads_nowhere, [true, false, false, false, false]);
     }
 }

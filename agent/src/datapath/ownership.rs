@@ -7,7 +7,7 @@
 //! namespace (its inode number is in the name).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ impl Known {
         let namespace = "/proc/thread-self/ns/net";
         let inode =
             std::fs::metadata(namespace).map_err(|source| Error::File { path: namespace.into(), source })?.ino();
-        let record = Record::load(options.run_dir.join(format!("{}-{inode}.json", options.whose.name())))?;
+        let record = Record::load(options.run_dir.join(format!("{}-{inode}.json", options.whose.name())));
         let (no_proto, proto) = (options.no_proto, options.whose.proto());
         Ok(Self { watched: BTreeSet::new(), held: BTreeMap::new(), keeps_proto: None, no_proto, proto, record })
     }
@@ -147,19 +147,20 @@ impl Known {
 }
 
 impl Record {
-    fn load(path: PathBuf) -> Result<Self, Error> {
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(source) => return Err(Error::File { path, source }),
+    /// What the file names; nothing, if it cannot be read: the addresses in it have finite lifetimes and end by themselves, and most
+    /// kernels keep the mark, so that the file is not needed.
+    fn load(path: PathBuf) -> Self {
+        let read = match std::fs::read(&path) {
+            Ok(text) if text.is_empty() => Ok(BTreeSet::new()),
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+            Err(error) => Err(error),
         };
-        let read = if text.is_empty() { Ok(BTreeSet::new()) } else { serde_json::from_slice(&text) };
         let entries = read.unwrap_or_else(|error| {
-            // The addresses in the record have finite lifetimes and end by themselves.
-            tracing::warn!(path = %path.display(), %error, "file of own addresses cannot be read; starting with an empty one");
+            tracing::warn!(path = %path.display(), %error, "file of own addresses cannot be read; starting with an empty one: VIPs of an earlier run may stand for some seconds");
             BTreeSet::new()
         });
-        Ok(Self { path, entries })
+        Self { path, entries }
     }
 
     /// The file is written whole and renamed, so that it is never half written. It is removed when empty.

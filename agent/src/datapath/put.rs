@@ -185,28 +185,37 @@ impl Datapath {
         there
     }
 
+    /// The addresses of the families of these VIPs; and the interfaces that lead nowhere, if one of the VIPs stands somewhere.
+    async fn what_stands(&self, new: &[Placed]) -> Result<(Vec<Seen>, BTreeSet<u32>), Error> {
+        let wanted = addresses(new);
+        let all = self.families_of(wanted.iter().copied()).await?;
+        let stands = all.iter().any(|seen| wanted.contains(&seen.vip.address));
+        let nowhere = if stands { self.leading_nowhere().await? } else { BTreeSet::new() };
+        Ok((all, nowhere))
+    }
+
     /// Handles existing addresses in the way of new VIPs. Our address here is adopted; our address here with another
     /// prefix length is removed; a foreign address here is refused. For Services, our address on another interface is
     /// removed, and kube-vip's left-overs on any interface. A permanent address of the node is refused on any interface: the
     /// node's kernel answers for it whether the VIP is carried here or not. Returns the adopted VIPs and the VIPs to add.
     async fn look_at_new(&mut self, new: Vec<Placed>, out: &mut PutAll) -> (Vec<Placed>, BTreeSet<Placed>) {
-        let all = match self.families_of(new.iter().map(|(vip, _)| vip.address)).await {
-            Ok(all) => all,
+        let (all, nowhere) = match self.what_stands(&new).await {
+            Ok(stands) => stands,
             Err(error) => {
                 out.unchanged.extend(new.into_iter().map(|(vip, _)| (vip.address, copy(&error))));
                 return (Vec::new(), BTreeSet::new());
             }
         };
-        let failed = &mut out.failed;
-        let wanted: BTreeSet<IpAddr> = new.iter().map(|(vip, _)| vip.address).collect();
+        let wanted = addresses(&new);
         let seen: Vec<&Seen> = all.iter().filter(|seen| wanted.contains(&seen.vip.address)).collect();
+        let failed = &mut out.failed;
         let of_services = self.whose == Whose::Services;
         let (mut adopted, mut added, mut in_the_way) = (Vec::new(), BTreeSet::new(), Vec::new());
         'each: for (vip, index) in new {
             let mut stands = false;
             for there in seen.iter().filter(|there| there.vip.address == vip.address) {
                 let here = there.index == index;
-                match self.found(there).kind {
+                match self.found(there, &nowhere).kind {
                     Kind::Ours { .. } if here && there.vip == vip => stands = self.known.lock().saw(there),
                     Kind::Ours { .. } if here || of_services => in_the_way.push((there.vip, there.index)),
                     Kind::KubeVip if of_services => in_the_way.push((there.vip, there.index)),
@@ -291,6 +300,10 @@ impl Datapath {
         }
         Ok(all)
     }
+}
+
+fn addresses(vips: &[Placed]) -> BTreeSet<IpAddr> {
+    vips.iter().map(|(vip, _)| vip.address).collect()
 }
 
 /// The kernel's refusal of a change.

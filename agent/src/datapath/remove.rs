@@ -71,8 +71,9 @@ impl Datapath {
     /// Removes an address that kube-vip left behind, wherever it stands. `Ok(false)`: there is none.
     pub async fn remove_kube_vip(&mut self, address: IpAddr) -> Result<bool, Error> {
         let mut removed = false;
+        let nowhere = self.leading_nowhere().await?;
         for seen in self.look(address).await? {
-            if self.found(&seen).kind == Kind::KubeVip {
+            if self.found(&seen, &nowhere).kind == Kind::KubeVip {
                 removed |= self.delete_one((seen.vip, seen.index)).await?;
             }
         }

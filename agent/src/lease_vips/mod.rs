@@ -2,7 +2,10 @@
 //! their core adds to the event loop.
 
 mod assignments;
+mod calls_gate;
+mod gate;
 mod lease_clients;
+mod namespace_watch;
 mod records;
 mod service_status;
 mod status;
@@ -363,7 +366,7 @@ impl Adapter for LeaseVipsAdapter {
         if let Event::Input(Input::Lease { name, event: ForElector::Read { result: Ok(Some(read)), .. } }) = event
             && core.version(name).is_some_and(|known| known != read.version)
         {
-            self.clients.distrust_watch(name);
+            self.clients.distrust_watch(name, &read.version);
         }
         match event {
             Event::Input(Input::Lease { name, event }) => self.look_at_declared(name, event),

@@ -1,4 +1,4 @@
-//! How many files this process has open, and may have: each Lease that it follows costs a connection, and container runtimes start
+//! How many files this process has open, and may have: each watch and each call under way costs a connection, and container runtimes start
 //! programs with a soft limit of 1,024 (`setrlimit(2)`, `RLIMIT_NOFILE`).
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -113,14 +113,14 @@ impl Lab {
     /// A datapath in the peer's namespace, and its end of the cable.
     pub async fn peer(&self) -> (Datapath, Interface) {
         let (peer, _) = self.in_b(|| Datapath::open_with(&self.options(false)).unwrap());
-        let vb = eventually(async || peer.interface(Some("vb")).await.ok().filter(|vb| vb.link_local.is_some())).await;
+        let vb = eventually(async || peer.interface("vb").await.ok().filter(|vb| vb.link_local.is_some())).await;
         (peer, vb)
     }
 
     /// The agent's end of the cable.
     pub async fn va(&self, datapath: &Datapath) -> Interface {
         eventually(async || {
-            let va = datapath.interface(Some("va")).await.ok()?;
+            let va = datapath.interface("va").await.ok()?;
             (va.up && va.link_local.is_some()).then_some(va)
         })
         .await
