@@ -167,7 +167,10 @@ fn refuse(errors: &SettingsErrors) -> ExitCode {
 
 fn run(loaded: Loaded) -> ExitCode {
     let Loaded { settings, warnings, effective } = loaded;
-    mooring_common::log::init("mooring_allocator", settings.log);
+    let _log = match mooring_common::log::init("mooring_allocator", settings.log) {
+        Ok(log) => log,
+        Err(error) => return failed(&format!("mooring-allocator: no thread for the log: {error}"), 1),
+    };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         settings = summary(&effective, SETTINGS),

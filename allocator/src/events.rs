@@ -1,7 +1,7 @@
 //! Kubernetes Events: what people see with `kubectl events`. Events are best effort: no claim waits for them.
 //!
-//! An Event costs the API server a third as much as a claim. So Events have budgets ([`queue`]), and all but warnings wait
-//! until no write waits. Dropped Events are counted, and one Event on the pool reports their number when it is quiet again.
+//! An Event costs the API server a third as much as a claim. So Events have budgets ([`queue`]), and all but warnings give way
+//! to writes for a while. Those that come too late are listed in one Event on the pool.
 
 mod queue;
 
@@ -23,10 +23,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_mins(10);
 /// Number of Events remembered for this check.
 const REMEMBERED: usize = 256;
-/// Delay before dropped Events are reported, without further dropped Events.
-const SUMMARY_AFTER: Duration = Duration::from_secs(2);
-/// The most such reports at a time.
-const SUMMARIES: usize = 25;
 
 /// The action of Events that tell of a write to somebody's object.
 pub const WRITE: &str = "Write";
@@ -53,7 +49,7 @@ pub struct Regarding {
 pub struct Note {
     /// What it is about.
     pub regarding: Regarding,
-    /// The pool on which the Event is counted when it is dropped.
+    /// The pool on which the Event is listed when its turn does not come.
     pub pool: Option<Regarding>,
     /// Whether somebody should look at it.
     pub warning: bool,
@@ -129,14 +125,15 @@ impl Sender {
     async fn run(mut self, shared: Arc<Shared>) {
         loop {
             let busy = self.ops.metrics.waiting.get() > 0;
-            let (next, left_out) =
-                shared.with(|queue, now| (queue.next(busy, now), queue.left_out(SUMMARY_AFTER, now)));
-            let summary = match left_out {
+            let (next, lists, late) =
+                shared.with(|queue, now| (queue.next(busy, now), queue.lists(now), queue.take_late()));
+            self.ops.metrics.events_dropped.inc_by(late);
+            let summary = match lists {
                 Ok(notes) => {
-                    for note in notes.into_iter().take(SUMMARIES) {
+                    for note in notes {
                         self.send(&note).await;
                     }
-                    None
+                    Some(Duration::ZERO)
                 }
                 Err(wait) => wait,
             };

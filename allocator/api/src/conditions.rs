@@ -73,6 +73,16 @@ pub const ADDRESSES_OUT_OF_RANGE: &str = "AddressesOutOfRange";
 /// Pool, `OutOfRange` false.
 pub const ALL_IN_RANGE: &str = "AllInRange";
 
+/// On pools, where it ever was so: whether `preAllocations` names an address that its claim cannot have; the message says which.
+/// The claims that it names get nothing; all others are served.
+pub const PRE_ALLOCATIONS_INVALID: &str = "PreAllocationsInvalid";
+
+/// Pool, `PreAllocationsInvalid` true.
+pub const PRE_ALLOCATION_REFUSED: &str = "PreAllocationRefused";
+
+/// Pool, `PreAllocationsInvalid` false.
+pub const ALL_PRE_ALLOCATIONS_VALID: &str = "AllPreAllocationsValid";
+
 /// On pools, where it ever was so: whether an annotation of it makes no sense and is left out; the message says which.
 pub const ANNOTATIONS_INVALID: &str = "AnnotationsInvalid";
 

@@ -131,7 +131,7 @@ impl World {
             generation: 1,
             plan: Ok(plan),
             remote: None,
-            paused: false,
+            paused: None,
             deleting: false,
             finalizer: true,
             status: None,

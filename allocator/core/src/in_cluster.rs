@@ -1,6 +1,6 @@
 //! Pools whose addresses are listed in the cluster: this provider asks no outside system.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,12 +54,12 @@ impl InCluster {
         if !shared.is_empty() {
             lines.push(format!(
                 "it has addresses in common with {}: what one uses, the others do not hand out; if they are isolated from each other, give each a network of its own",
-                self.names(pool, shared)
+                self.names(self.namespace(pool), shared)
             ));
         }
         if !apart.is_empty() {
             lines.push(format!(
-                "{} of it; each may hand them out; if they are not isolated from each other, give them one network",
+                "{} of it; each may hand them out, so one address may be in use twice; if they are not isolated from each other, give them one network, or start the allocator with --one-network=on",
                 match apart.len() {
                     1 => "1 pool of another namespace has addresses".to_owned(),
                     more => format!("{more} pools of other namespaces have addresses"),
@@ -69,10 +69,14 @@ impl InCluster {
         lines.join(". ")
     }
 
-    /// The names of pools, the first few of many: a status must not grow with the cluster. `teller`: the pool whose status it is;
-    /// that of a namespace names no pool of another namespace.
-    fn names(&self, teller: PoolId, pools: Vec<PoolId>) -> String {
-        let namespace = self.book.reference(teller).map_or("", |teller| &*teller.namespace);
+    /// The namespace of a pool; empty: none.
+    fn namespace(&self, pool: PoolId) -> &str {
+        self.book.reference(pool).map_or("", |pool| &*pool.namespace)
+    }
+
+    /// The names of pools, the first few of many: a message must not grow with the cluster. `namespace`: that of the object which
+    /// tells them; it names no pool of another namespace.
+    fn names(&self, namespace: &str, pools: Vec<PoolId>) -> String {
         let mut all: Vec<_> = pools.into_iter().filter_map(|pool| self.book.reference(pool)).collect();
         // Every allocator uses this order: otherwise two allocators would overwrite each other for ever.
         all.sort_unstable();
@@ -116,8 +120,7 @@ impl InCluster {
 
     /// The unit that a plan keeps for a claim.
     fn kept(plan: &Plan, claim: &Key) -> Option<Block> {
-        let name = claim.object();
-        plan.kept.get(&format!("{}/{name}", claim.namespace)).or_else(|| plan.kept.get(name)).copied()
+        for_claim(&plan.kept, claim).copied()
     }
 
     /// Whether a pool serves a claim at all.
@@ -185,7 +188,8 @@ impl InCluster {
             let asked = ask.requested.filter(|r| !r.is_empty()).map(|text| plan.unit_of(text).ok());
             let wanted = asked.or_else(|| Self::kept(plan, ask.claim).map(Some));
             let taken = self.book.holders(pool, block).iter().any(|(_, h)| matches!(h, Holder::Object(_)));
-            if plan.covers(block) && !taken && wanted.is_none_or(|w| w == Some(block)) {
+            let misplaced = for_claim(&plan.misplaced, ask.claim).is_some();
+            if plan.covers(block) && !taken && !misplaced && wanted.is_none_or(|w| w == Some(block)) {
                 return Ok(offer(plan, block));
             }
             let freed = self.book.vacate(mine);
@@ -198,7 +202,23 @@ impl InCluster {
         Ok(offer)
     }
 
+    /// The pools whose claims may have what a pool lacks, for the people of a claim's namespace; empty: none.
+    fn whose(&self, pool: PoolId, ask: &Ask<'_>) -> String {
+        let (shared, _) = self.book.overlapping_pools(pool);
+        if shared.is_empty() {
+            return String::new();
+        }
+        format!(
+            ". It has addresses in common with {}, and claims of the one leave none for the other (condition Overlapping of {})",
+            self.names(&ask.claim.namespace, shared),
+            ask.pool
+        )
+    }
+
     fn choose(&self, pool: PoolId, plan: &Plan, ask: &Ask<'_>) -> Result<Block, Refusal> {
+        if let Some(wrong) = for_claim(&plan.misplaced, ask.claim) {
+            return Err(failed(format!("{wrong} ({})", ask.pool), Until::PoolChanges));
+        }
         let kept = Self::kept(plan, ask.claim);
         let requested = ask.requested.filter(|r| !r.is_empty());
         if let Some(text) = requested {
@@ -228,14 +248,25 @@ impl InCluster {
         self.book.next_free(pool, ask.seed).ok_or_else(|| {
             let counts = self.book.counts(pool);
             // Those that are in no object of this pool: promised a moment ago, kept (preAllocations), or an overlapping pool's.
-            let others = if counts.free > 0 { format!(", {} for other claims", counts.free) } else { String::new() };
+            let others = counts.total.saturating_sub(counts.used - counts.out_of_range).saturating_sub(counts.resting);
+            let (others, whose) = if others > 0 {
+                (format!(", {others} for other claims"), self.whose(pool, ask))
+            } else {
+                Default::default()
+            };
             let message = format!(
-                "{} has no free address ({} in all, {} used, {} resting{others}): add addresses to it, or delete claims",
+                "{} has no free address ({} in all, {} used, {} resting{others}): add addresses to it, or delete claims{whose}",
                 ask.pool, counts.total, counts.used, counts.resting
             );
             Refusal { reason: Reason::PoolExhausted, message, until: Until::AnyFree, held_by: None }
         })
     }
+}
+
+/// What a pool has for a claim in particular, by the claim's name.
+fn for_claim<'a, T>(all: &'a BTreeMap<String, T>, claim: &Key) -> Option<&'a T> {
+    let name = claim.object();
+    all.get(&format!("{}/{name}", claim.namespace)).or_else(|| all.get(name))
 }
 
 /// What the `IPAddress` of a unit says.
@@ -312,7 +343,8 @@ impl Provider for InCluster {
         let overlapping = self.overlapping(pool);
         let counts = self.book.counts(pool);
         let holders = self.holders.get(&pool).copied().unwrap_or(0);
-        Some(PoolStatus { counts, ready, message, overlapping, duplicates: String::new(), holders })
+        let misplaced = self.book.plan(pool).map_or_else(String::new, |plan| few(plan.misplaced_words()));
+        Some(PoolStatus { counts, ready, message, misplaced, overlapping, duplicates: String::new(), holders })
     }
 
     fn pool(&mut self, pool: &Pool) {
@@ -321,7 +353,7 @@ impl Provider for InCluster {
         let before = self.facts.get(&id).map(|f| f.quarantines);
         let told = pool.plan.as_ref().ok().map(|p| (p.quarantine, p.conflict_quarantine));
         let quarantines = told.or(before).unwrap_or_default();
-        self.facts.insert(id, Facts { paused: pool.paused, deleting: pool.deleting, errors, quarantines });
+        self.facts.insert(id, Facts { paused: pool.paused.is_some(), deleting: pool.deleting, errors, quarantines });
         let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
         self.wake(freed);
         self.woken.push(Woken::Pool(pool.reference.clone()));
@@ -390,7 +422,7 @@ mod tests {
                 generation: 1,
                 plan: PoolSpec { addresses, prefix: 8, ..PoolSpec::default() }.plan(),
                 remote: None,
-                paused: false,
+                paused: None,
                 deleting: false,
                 finalizer: true,
                 status: None,

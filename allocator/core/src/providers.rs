@@ -167,7 +167,7 @@ impl Provider for Providers {
     fn pool(&mut self, pool: &Pool) {
         self.in_cluster.pool(pool);
         if pool.reference.kind.is_remote() {
-            let usable = pool.plan.is_ok() && !pool.paused;
+            let usable = pool.plan.is_ok() && pool.paused.is_none();
             self.remote.pool(&pool.reference, pool.remote.clone().filter(|_| usable));
         }
     }

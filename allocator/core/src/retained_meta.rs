@@ -13,6 +13,9 @@ pub type Finalizers = Arc<[Box<str>]>;
 /// A Service that has, or shares, a claim.
 pub type Member = (Key, Uid);
 
+/// The class of a Service for which an allocator gave it a claim; empty: the Service had none. None: nobody has written it.
+pub type GivenClass = Option<Box<str>>;
+
 /// The other parts of a claim.
 ///
 /// `RetainedMeta` is part of [`crate::protocol::Claim`], so it always belongs to the same version as the rest of the
@@ -48,6 +51,8 @@ pub struct ForServices {
     pub family: Family,
     /// Its annotation.
     pub members: Vec<Member>,
+    /// The class of each of these, by another annotation.
+    pub classes: Vec<GivenClass>,
     /// At least one of the Services owns the claim.
     pub owned: bool,
     /// Owners that are not Services.

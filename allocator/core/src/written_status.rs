@@ -59,19 +59,10 @@ impl WrittenStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::Counts;
     use crate::names::PoolKind;
 
     fn status(message: &str) -> PoolStatus {
-        let (overlapping, duplicates) = (String::new(), String::new());
-        PoolStatus {
-            counts: Counts::default(),
-            ready: true,
-            message: message.into(),
-            overlapping,
-            duplicates,
-            holders: 0,
-        }
+        PoolStatus { ready: true, message: message.into(), ..PoolStatus::default() }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The annotations of a Service that Mooring uses.
 
+use mooring_names::metallb::MetalLb;
+
 use crate::words;
 
 /// The longest text that is kept, in bytes: each counts against the memory of the allocator, and tenants write them.
@@ -36,6 +38,8 @@ pub struct Notes {
     pub requested: Option<Box<str>>,
     /// [`words::GIVEN_INTERFACE`]
     pub given_interface: Option<Box<str>>,
+    /// Annotations of `MetalLB`'s, which have no effect.
+    pub metallb: MetalLb,
 }
 
 impl Notes {
@@ -61,6 +65,7 @@ impl Notes {
             moving: text(words::MOVING),
             requested: text(words::REQUESTED),
             given_interface: text(words::GIVEN_INTERFACE),
+            metallb: MetalLb::read(get),
         }
     }
 

@@ -11,7 +11,7 @@ use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::pool::{Plan, PoolSpec};
 use mooring_allocator_core::protocol;
 pub use mooring_allocator_core::protocol::Address;
-pub use mooring_allocator_core::retained_meta::Member;
+pub use mooring_allocator_core::retained_meta::{GivenClass, Member};
 
 use crate::notes::Notes;
 use crate::ports::Port;
@@ -101,6 +101,20 @@ impl Claim {
     #[must_use]
     pub fn members(&self) -> &[Member] {
         self.shown.retained.service.as_ref().map_or(&[], |service| &service.members)
+    }
+
+    /// Its annotation [`crate::words::GIVEN_CLASSES`]: the class for which a Service was given the claim.
+    #[must_use]
+    pub fn given_class(&self, member: &Member) -> Option<&str> {
+        let service = self.shown.retained.service.as_ref()?;
+        let at = service.members.iter().position(|one| one == member)?;
+        service.classes.get(at)?.as_deref()
+    }
+
+    /// Its annotation [`crate::words::GIVEN_CLASSES`], for each of [`Self::members`].
+    #[must_use]
+    pub fn given_classes(&self) -> &[GivenClass] {
+        self.shown.retained.service.as_ref().map_or(&[], |service| &service.classes)
     }
 
     /// Reason and message of the claim's `Ready` condition, if the condition is `False`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mooring_common::api::client::{self, BodyError, Head, body, may_be_sent};
+use mooring_common::api::returned::Returned;
 use mooring_common::api::{Call, Observe, Refusal};
 use mooring_common::connection::Options;
 use mooring_common::kubeconfig::{ConfigError, Loaded, Source};
@@ -35,6 +36,7 @@ struct Inner {
     current: Mutex<Current>,
     /// Number of idle connections that are kept open.
     idle: usize,
+    returned: Returned,
 }
 
 /// What was read last.
@@ -59,7 +61,7 @@ impl Client {
     pub async fn load(source: &Source, idle: usize) -> Result<(Self, Loaded), ConfigError> {
         let loaded = source.load().await?;
         let current = Mutex::new(build(&loaded.config, idle)?);
-        Ok((Self(Arc::new(Inner { current, idle })), loaded))
+        Ok((Self(Arc::new(Inner { current, idle, returned: Returned::default() })), loaded))
     }
 
     /// Makes a call. Returns the answer's body.
@@ -74,6 +76,9 @@ impl Client {
                 Ok(result) => result,
                 Err(_) => Err(ApiError::Timeout(deadline)),
             };
+            if let Err(ApiError::Timeout(_)) = result {
+                self.0.returned.none_answered(began);
+            }
             match &result {
                 // The server asks for a later retry.
                 Err(ApiError::Status { code: 429, retry_after, .. }) => {
@@ -104,8 +109,32 @@ impl Client {
         })
     }
 
+    /// Waits so long before another call, or until just after the API server answers again.
+    pub(super) async fn pause(&self, wait: Duration) {
+        self.0.returned.pause(wait).await;
+    }
+
+    /// Ends a moment after the API server was away for long and answers again.
+    pub(super) async fn returned(&self) {
+        self.0.returned.after_long().await;
+    }
+
     /// Sends a request. Returns the head of a good answer, whose body is still to come.
     pub(super) async fn open(&self, call: &Call) -> Result<Head, ApiError> {
+        let began = Instant::now();
+        let opened = self.send(call).await;
+        match &opened {
+            Ok(_) => self.0.returned.answered(),
+            // An API server that starts says that it is not ready yet.
+            Err(ApiError::Status { code: 429 | 500.., .. } | ApiError::NotSent(_) | ApiError::Lost(_)) => {
+                self.0.returned.none_answered(began);
+            }
+            Err(_) => {}
+        }
+        opened
+    }
+
+    async fn send(&self, call: &Call) -> Result<Head, ApiError> {
         let request = call.request().map_err(|error| ApiError::NotSent(error.to_string()))?;
         let Current { client, server } = self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let response = client.send(request).await.map_err(|error| {

@@ -184,6 +184,10 @@ impl<O: Observe> Source for Following<O> {
     async fn missing(&mut self) -> bool {
         self.follow.tell(What::Missing).await
     }
+
+    async fn pause(&mut self, wait: Duration) {
+        self.follow.client.pause(wait).await;
+    }
 }
 
 impl<O: Observe> Following<O> {
@@ -271,6 +275,8 @@ impl<O: Observe> Following<O> {
             return End::Closed;
         }
         let mut last: Option<Bytes> = None;
+        let client = follow.client.clone();
+        let mut returned = std::pin::pin!(client.returned());
         let error = loop {
             let lines = tokio::select! {
                 biased;
@@ -283,6 +289,8 @@ impl<O: Observe> Following<O> {
                     return End::Asked;
                 }
                 lines = lines.next(SILENT) => lines,
+                // The watch may hang since the API server was away, and learn late of what happened meanwhile.
+                () = &mut returned => break None,
             };
             let lines = match lines {
                 Some(Ok(lines)) => lines,

@@ -236,10 +236,19 @@ fn for_services(meta: &Meta<'_>) -> Option<ForServices> {
         "ipv6" => Family::V6,
         _ => return None,
     };
-    let members = meta.annotations.as_ref().and_then(|a| a.services.as_deref()).map(members::read).unwrap_or_default();
+    let notes = meta.annotations.as_ref();
+    let members = notes.and_then(|a| a.services.as_deref()).map(members::read).unwrap_or_default();
+    let classes = notes.and_then(|a| a.given_classes.as_deref()).unwrap_or_default();
+    let classes = members::read_classes(classes, &members);
     let (services, others): (Vec<_>, Vec<_>) =
         meta.owner_references.iter().flatten().partition(|one| &*one.api_version == "v1" && &*one.kind == "Service");
-    Some(ForServices { family, members, owned: !services.is_empty(), owners: others.into_iter().map(owner).collect() })
+    Some(ForServices {
+        family,
+        members,
+        classes,
+        owned: !services.is_empty(),
+        owners: others.into_iter().map(owner).collect(),
+    })
 }
 
 /// The data of a claim that is for a machine: a machine owns it, or it has our finalizer.
@@ -382,13 +391,14 @@ mod tests {
     fn what_services_have_is_read() {
         let text = NEW.replace(
             r#""labels":{"#,
-            r#""annotations":{"mooring.dev/services":"n/web=u1"},"ownerReferences":[
+            r#""annotations":{"mooring.dev/services":"n/web=u1","mooring.dev/given-for-classes":"n/web=x/y"},"ownerReferences":[
             {"apiVersion":"v1","kind":"Service","name":"web","uid":"u1"},
             {"apiVersion":"x/v1","kind":"Y","name":"y","uid":"u2","controller":true}],"labels":{"mooring.dev/service-family":"ipv6","#,
         );
         let service = one(&text, IpamVersion::V1beta2).retained.service.unwrap();
         assert_eq!((service.family, service.owned), (Family::V6, true));
         assert_eq!(service.members, [(Key::new("n", "web"), Uid::from("u1"))]);
+        assert_eq!(service.classes, [Some("x/y".into())]);
         assert_eq!(
             service.owners.iter().map(|one| (&*one.name, one.controller)).collect::<Vec<_>>(),
             [("y", Some(true))]

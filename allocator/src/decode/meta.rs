@@ -81,6 +81,7 @@ read_by_name! {
         annotations::QUARANTINED_UNTIL => quarantined_until: Text<'a>,
         annotations::CONFLICT => conflict: Text<'a>,
         words::SERVICES => services: Text<'a>,
+        words::GIVEN_CLASSES => given_classes: Text<'a>,
         annotations::HOLDER => holder: Text<'a>,
         annotations::INTERFACE => interface: Text<'a>,
         annotations::NODE_SELECTOR => node_selector: Text<'a>,

@@ -186,7 +186,7 @@ impl Metal3AddressJson<'_> {
             version: Version::from(&*meta.resource_version),
             pool,
             address: self.spec.address.parse().ok().map(|one: IpAddr| one.to_canonical()),
-            prefix: self.spec.prefix.and_then(|one| u8::try_from(one).ok()).unwrap_or(u8::MAX),
+            prefix: u8::try_from(self.spec.prefix.unwrap_or(0)).unwrap_or(u8::MAX),
             owner,
             deleting: meta.deletion_timestamp.is_some(),
             finalizer,

@@ -8,6 +8,7 @@ use mooring_allocator_core::names::{PoolRef, Uid, Version};
 use mooring_allocator_core::pool::{
     LegacySpec, Metal3Entry, Metal3Spec, Network, Plan, Policy, PoolSpec, PrefixSpec, SpecError, Strategy,
 };
+use mooring_allocator_core::protocol::Paused;
 use mooring_allocator_services::objects::{Made, Source};
 use mooring_allocator_services::words;
 use mooring_api::annotations;
@@ -141,7 +142,7 @@ impl Seen {
         reference: Arc<PoolRef>,
         namespaces: &Namespaces,
         generation: u64,
-        paused: bool,
+        paused: Option<Paused>,
         status: Option<mooring_allocator_core::protocol::PoolStatus>,
     ) -> mooring_allocator_core::protocol::Pool {
         let has = |name| self.meta.finalizers.as_ref().is_some_and(|all| all.iter().any(|one| one == name));
@@ -155,7 +156,7 @@ impl Seen {
                 Spec::PhpIpam(spec) => Some(outside::use_of(spec)),
                 Spec::FloatingIps(_, status) => Some(floating_ips::use_of(&status.conditions)),
             },
-            paused: paused || self.is_paused(),
+            paused,
             deleting: self.meta.deletion_timestamp.is_some(),
             finalizer: has(pool_finalizer(reference.kind)),
             status,

@@ -119,7 +119,7 @@ fn event(change: &Change, index: &Index) -> Event {
 
 /// The pool's texts, unless the pool is paused.
 fn hints(reference: &Arc<PoolRef>, index: &Index) -> Option<Hints> {
-    let paused = index.protocol.pool(reference).is_none_or(|pool| pool.paused);
+    let paused = index.protocol.pool(reference).is_none_or(|pool| pool.paused.is_some());
     Some(index.pools.get(reference)?.seen.hints()).filter(|_| !paused)
 }
 

@@ -1,9 +1,13 @@
 //! Which Event is written next. Warnings come first, and have a budget of their own: whoever describes an exhausted claim must
 //! see why, however busy the allocator is. Each object has a budget too, as in client-go's `EventCorrelator`.
+//!
+//! Nobody waits long: an Event whose turn does not come soon is listed in one Event on its pool, with the others of its kind.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+
+use mooring_allocator_core::block::Block;
 
 use super::{Note, Regarding};
 
@@ -12,7 +16,7 @@ const LONGEST: [usize; 2] = [1024, 64];
 /// Number of Events of each kind that may be written at once ...
 const BURST: [u32; 2] = [200, 25];
 /// ... and the interval after which one more is allowed.
-const TOKEN: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+const TOKEN: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(100)];
 /// Number of Events about one object that may be written at once ...
 const OBJECT_BURST: u32 = 25;
 /// ... and the interval after which one more is allowed. Both as in client-go's `defaultSpamBurst` and `defaultSpamQPS`.
@@ -21,6 +25,16 @@ const OBJECT_TOKEN: Duration = Duration::from_mins(5);
 const OBJECTS: usize = 4096;
 /// While writes wait, check again after this delay.
 const BUSY: Duration = Duration::from_millis(100);
+/// An Event waits so long for the end of all writes, and then takes its turn among them.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// An Event that was not written so long after it was queued is listed in one on its pool.
+const LATE: Duration = Duration::from_secs(2);
+/// An Event that lists others waits so long for more of its kind.
+const LIST_AFTER: Duration = Duration::from_secs(2);
+/// The most such Events at a time.
+const LISTS: usize = 25;
+/// The longest list of objects in such an Event, in bytes: the API server allows 1024 for the whole text.
+const NAMES: usize = 900;
 
 const WARNING: usize = 0;
 const NORMAL: usize = 1;
@@ -69,14 +83,40 @@ pub(super) enum Next {
 /// The waiting Events. `now` is on a clock that only goes forward.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// Warnings, and all others.
-    lanes: [VecDeque<Note>; 2],
+    /// Warnings, and all others, and when each was queued.
+    lanes: [VecDeque<(Note, Duration)>; 2],
     budgets: [Tokens; 2],
     objects: HashMap<Regarding, Tokens>,
-    /// The number of dropped Events, by reason and pool.
-    left_out: HashMap<(Cow<'static, str>, Regarding), u64>,
-    /// When the last Event was dropped.
-    left_out_at: Duration,
+    /// The Events that are not written one by one, by reason and pool.
+    left_out: HashMap<(Cow<'static, str>, Regarding), LeftOut>,
+    /// How many of those that were queued are listed instead, since somebody asked.
+    late: u64,
+}
+
+/// Events of one reason that are not written one by one.
+#[derive(Debug)]
+struct LeftOut {
+    /// When the first was left out.
+    since: Duration,
+    count: u64,
+    /// The objects of the first few, and how many these are.
+    names: String,
+    named: u64,
+}
+
+/// What a list says of an Event: the object, and its address, with which the texts about allocation and release begin.
+fn listed(note: &Note, pool: &Regarding) -> String {
+    let about = &note.regarding;
+    let name = if about.namespace == pool.namespace {
+        about.name.clone()
+    } else {
+        format!("{}/{}", about.namespace, about.name)
+    };
+    let first = note.text.split(' ').next().unwrap_or_default();
+    match Block::read(first) {
+        Some(block) => format!("{name} ({block})"),
+        None => name,
+    }
 }
 
 impl Queue {
@@ -86,22 +126,52 @@ impl Queue {
             budgets: BURST.map(|burst| Tokens::full(burst, now)),
             objects: HashMap::new(),
             left_out: HashMap::new(),
-            left_out_at: now,
+            late: 0,
         }
     }
 
-    /// Adds an Event. Returns whether it was taken; a dropped Event is counted on its pool.
+    /// Adds an Event. Returns whether it was taken; one that was not is listed in an Event on its pool.
     pub(super) fn push(&mut self, note: Note, now: Duration) -> bool {
         let lane = if note.warning { WARNING } else { NORMAL };
         if self.lanes[lane].len() < LONGEST[lane] && self.object_has_budget(&note.regarding, now) {
-            self.lanes[lane].push_back(note);
+            self.lanes[lane].push_back((note, now));
             return true;
         }
-        if let Some(pool) = note.pool {
-            *self.left_out.entry((note.reason, pool)).or_default() += 1;
-            self.left_out_at = now;
-        }
+        self.leave_out(note, now);
         false
+    }
+
+    fn leave_out(&mut self, mut note: Note, now: Duration) {
+        let Some(pool) = note.pool.take() else { return };
+        let name = listed(&note, &pool);
+        let entry = self.left_out.entry((note.reason, pool));
+        let left_out = entry.or_insert_with(|| LeftOut { since: now, count: 0, names: String::new(), named: 0 });
+        left_out.count += 1;
+        // No shorter name behind one that does not fit: the first ones are listed.
+        if left_out.named + 1 == left_out.count && left_out.names.len() + name.len() < NAMES {
+            left_out.names += if left_out.named > 0 { ", " } else { "" };
+            left_out.names += &name;
+            left_out.named += 1;
+        }
+    }
+
+    /// Lists the Events that have waited too long for their turn.
+    fn leave_late_ones_out(&mut self, now: Duration) {
+        let is_late = |(note, since): &(Note, Duration)| note.pool.is_some() && *since + LATE <= now;
+        if self.lanes[NORMAL].front().is_none_or(|(_, since)| *since + LATE > now) {
+            return;
+        }
+        let (late, rest) = std::mem::take(&mut self.lanes[NORMAL]).into_iter().partition::<VecDeque<_>, _>(is_late);
+        self.lanes[NORMAL] = rest;
+        self.late += u64::try_from(late.len()).unwrap_or(u64::MAX);
+        for (note, _) in late {
+            self.leave_out(note, now);
+        }
+    }
+
+    /// How many of the Events that were taken are listed instead, since the last time.
+    pub(super) const fn take_late(&mut self) -> u64 {
+        std::mem::replace(&mut self.late, 0)
     }
 
     fn object_has_budget(&mut self, object: &Regarding, now: Duration) -> bool {
@@ -115,20 +185,19 @@ impl Queue {
         tokens.take(OBJECT_BURST, OBJECT_TOKEN, now).is_ok()
     }
 
-    /// The next Event. `busy`: writes for claims wait, and all but warnings come after them.
+    /// The next Event. `busy`: writes for claims wait, and all but warnings give way to them for a while.
     pub(super) fn next(&mut self, busy: bool, now: Duration) -> Next {
+        self.leave_late_ones_out(now);
         let mut wait = None;
         for lane in [WARNING, NORMAL] {
-            if self.lanes[lane].is_empty() {
-                continue;
-            }
-            if busy && lane == NORMAL {
+            let Some((_, since)) = self.lanes[lane].front() else { continue };
+            if busy && lane == NORMAL && *since + PATIENCE > now {
                 wait = Some(wait.map_or(BUSY, |time: Duration| time.min(BUSY)));
                 continue;
             }
             match self.budgets[lane].take(BURST[lane], TOKEN[lane], now) {
                 Ok(()) => {
-                    if let Some(note) = self.lanes[lane].pop_front() {
+                    if let Some((note, _)) = self.lanes[lane].pop_front() {
                         return Next::Write(Box::new(note));
                     }
                 }
@@ -138,26 +207,31 @@ impl Queue {
         wait.map_or(Next::Idle, Next::Wait)
     }
 
-    /// What was dropped, if nothing was for this time: one Event for each reason and pool.
-    pub(super) fn left_out(&mut self, quiet: Duration, now: Duration) -> Result<Vec<Note>, Option<Duration>> {
-        if self.left_out.is_empty() {
-            return Err(None);
+    /// The lists that are due: one Event for each reason and pool. Otherwise when one is; None: there is none.
+    pub(super) fn lists(&mut self, now: Duration) -> Result<Vec<Note>, Option<Duration>> {
+        let due = |left_out: &LeftOut| left_out.since + LIST_AFTER;
+        let Some(first) = self.left_out.values().map(due).min() else { return Err(None) };
+        if first > now {
+            return Err(Some(first.saturating_sub(now)));
         }
-        let at = self.left_out_at + quiet;
-        if at > now {
-            return Err(Some(at.saturating_sub(now)));
-        }
-        let note = |((reason, pool), count)| {
-            let text =
-                format!("{count} more Events like this one, about single objects, were left out: claims came first");
-            Note { regarding: pool, pool: None, warning: false, reason, action: "Summarize", text }
-        };
-        Ok(std::mem::take(&mut self.left_out).into_iter().map(note).collect())
+        let mut all: Vec<_> = self.left_out.iter().filter(|(_, one)| due(one) <= now).collect();
+        all.sort_by_key(|(_, one)| one.since);
+        let all: Vec<_> = all.into_iter().take(LISTS).map(|(key, _)| key.clone()).collect();
+        let lists = all.into_iter().filter_map(|key| {
+            let LeftOut { count, names, named, .. } = self.left_out.remove(&key)?;
+            let (reason, regarding) = key;
+            let more = if count > named { format!(", and {} more", count - named) } else { String::new() };
+            let text = format!("{count} more Events like this one, claims came first: {names}{more}");
+            Some(Note { regarding, pool: None, warning: false, reason, action: "Summarize", text })
+        });
+        Ok(lists.collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     const START: Duration = Duration::from_secs(100);
@@ -194,9 +268,56 @@ mod tests {
         assert!(queue.push(note("exhausted", true, ""), START));
         assert_eq!(written(&mut queue, true, START), ["exhausted"]);
         assert_eq!(queue.next(true, START), Next::Wait(BUSY));
-        assert_eq!(written(&mut queue, false, START + Duration::from_secs(1)).len(), 4, "four a second");
-        let told = queue.left_out(Duration::from_secs(2), START + Duration::from_secs(2)).unwrap();
+        assert_eq!(written(&mut queue, false, START + Duration::from_secs(1)).len(), 10, "ten a second");
+        let told = queue.lists(START + Duration::from_secs(2)).unwrap();
         assert!(told[0].text.starts_with("936 more Events"), "{told:?}");
+    }
+
+    #[test]
+    fn however_long_writes_wait_each_event_is_written_or_listed_within_five_seconds() {
+        for many in [1, 20, 60, 200, 5000] {
+            let mut queue = Queue::new(START);
+            let mut missing = HashSet::new();
+            for number in 0..many {
+                missing.insert(format!("c{number}"));
+                queue.push(note(&format!("c{number}"), false, "10.0.0.7 out of it"), START);
+            }
+            let mut listed = 0;
+            for tick in 0..=50 {
+                let now = START + Duration::from_millis(100) * tick;
+                for name in written(&mut queue, true, now) {
+                    assert!(missing.remove(&name));
+                }
+                for list in queue.lists(now).unwrap_or_default() {
+                    assert!(list.text.len() <= 1024 && list.text.contains(" (10.0.0.7)"), "{}", list.text);
+                    listed += list.text.split(' ').next().unwrap().parse::<usize>().unwrap();
+                }
+            }
+            assert_eq!((missing.len(), queue.next(true, START + LATE * 3)), (listed, Next::Idle), "{many}");
+            assert_eq!(many <= 20, listed == 0, "{many}: a few are written one by one, though late");
+        }
+    }
+
+    #[test]
+    fn a_list_names_the_objects_and_all_pools_have_theirs() {
+        let mut queue = Queue::new(START);
+        for number in 0..3000 {
+            let mut one = note(&format!("c{number}"), false, "fd00::7/64 out of it");
+            let pool = one.pool.as_mut().unwrap();
+            pool.name = format!("p{}", number % 30);
+            pool.namespace = if number % 2 == 0 { String::new() } else { "n".into() };
+            queue.push(one, START);
+        }
+        let late = START + LATE;
+        let _ = queue.next(true, late);
+        let end = late + LIST_AFTER;
+        let lists: Vec<Note> = std::iter::from_fn(|| queue.lists(end).ok()).flatten().collect();
+        assert_eq!(lists.len(), 30, "also where there are more pools than lists at a time");
+        for list in lists {
+            let name = if list.regarding.namespace.is_empty() { ": n/c" } else { ": c" };
+            assert!(list.text.contains(name) && list.text.contains("more"), "{}", list.text);
+        }
+        assert_eq!(queue.left_out.len(), 0);
     }
 
     #[test]
@@ -231,5 +352,6 @@ mod tests {
             queue.push(note(&format!("c{number}"), number % 2 == 0, ""), START);
         }
         assert!(queue.objects.len() <= OBJECTS && queue.lanes.iter().map(VecDeque::len).sum::<usize>() <= 1088);
+        assert!(queue.left_out.values().all(|one| one.names.len() <= NAMES + 2));
     }
 }

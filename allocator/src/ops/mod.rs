@@ -54,7 +54,7 @@ impl Ops {
                 self.metrics.allocations.inc();
                 tracing::debug!(%claim, address = %block, "address allocated");
             }
-            Report::Released { address, block } => {
+            Report::Released { address, block, .. } => {
                 self.metrics.releases.inc();
                 tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "address released");
             }

@@ -161,11 +161,12 @@ fn services(g: &mut Gathered, host: &Host) -> Option<Services> {
         Ok((dns_label(namespace)?, dns_name(name)?))
     });
     let home = g.field("services-namespace", |text| own_namespace(host, text));
+    let outside_pools = g.field("services-outside-pools", on_off);
     let names = g.field("lb-class-name", classes);
     let only = g.field("lb-class-only", on_off);
     let legacy = g.field("lb-class-legacy-handling", on_off);
     let classes = ClassRules { names: names?, only: only?, legacy: legacy? };
-    Some(Services { classes, config_map: config_map?, home: home? })
+    Some(Services { classes, config_map: config_map?, home: home?, outside_pools: outside_pools? })
 }
 
 /// The kinds live as long as the program: the names of followed kinds do.
@@ -299,6 +300,8 @@ mod tests {
             (services.config_map, &*services.home),
             (("kube-system".into(), "kubevip".into()), "mooring-system")
         );
+        assert!(!services.outside_pools);
+        assert!(load(&[("services-outside-pools", "on")], &[]).unwrap().services.unwrap().outside_pools);
         assert_eq!(load(&[("services", "off")], &[]).unwrap().services, None);
         let env =
             [("MOORING_ALLOCATOR_LB_CLASS_LEGACY_HANDLING", "false"), ("MOORING_ALLOCATOR_LB_CLASS_NAME", "none,a/b")];

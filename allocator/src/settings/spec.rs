@@ -108,6 +108,13 @@ pub const SETTINGS: &[Spec] = &[
     ),
     spec(
         SERVICES,
+        "services-outside-pools",
+        "ON|OFF",
+        "off",
+        "Whether a Service gets an address that it asks for and that no pool has, as with kube-vip's cloud provider. Whoever may write Services can then take any free address of the network",
+    ),
+    spec(
+        SERVICES,
         "lb-class-only",
         "ON|OFF",
         "off",

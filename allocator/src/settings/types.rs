@@ -63,6 +63,8 @@ pub struct Services {
     pub config_map: (String, String),
     /// The namespace of the claims that Services of several namespaces share.
     pub home: String,
+    /// Whether a Service gets an address that it asks for and that no pool has.
+    pub outside_pools: bool,
 }
 
 /// How Clusters get their control-plane endpoints.

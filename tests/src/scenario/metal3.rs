@@ -32,7 +32,12 @@ pub fn all() -> Vec<Test<()>> {
 
 /// An API server with metal3's kinds, and the rights that the manifests give.
 pub(super) async fn up() -> Result<AllocatorRig> {
-    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    up_with(Crds::Standalone).await
+}
+
+/// The same beside other kinds.
+pub(super) async fn up_with(crds: Crds) -> Result<AllocatorRig> {
+    let rig = AllocatorRig::up(crds).await?;
     kinds(&rig).await?;
     for object in documents_in("allocator/metal3/rbac.yaml")? {
         rig.server.apply(&object).await.context("the rights are refused")?;
@@ -189,6 +194,19 @@ async fn claims(_: &mut Ctx<()>) -> Result<()> {
     ensure!(other.ip() == scope.ip6("2"), "{}", other.ip());
     scope.claim("foreign", "six").await?;
     scope.refused("foreign", "PoolNotReady").await?;
+
+    // Without any prefix addresses are given as metal3 does. A wrong line in preAllocations is its claim's matter alone.
+    let bare = json!([{"start": scope.ip(50), "end": scope.ip(52)}]);
+    let kept = json!({"wrong": scope.ip(99), "x": scope.ip(50), "y": scope.ip(50)});
+    metal3.pool("bare", json!({"namePrefix": "bare", "pools": bare, "preAllocations": kept})).await?;
+    let without = metal3.claimed("without", "bare", json!({})).await?;
+    ensure!(terms(&without) == format!("{}/0 ", scope.ip(51)), "{}", terms(&without));
+    for (name, said) in
+        [("wrong", "not in the pool"), ("x", "can be one claim's only"), ("y", "can be one claim's only")]
+    {
+        metal3.claim(name, "bare", json!({})).await?;
+        scope.refused_with(name, "AllocationFailed", said).await?;
+    }
 
     // A pool stays as long as it has addresses.
     rig.server.delete(&format!("{}/six", metal3.place("ippools"))).await?;

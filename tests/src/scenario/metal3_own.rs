@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::metal3::{ARGS, Metal3, kinds, up};
+use super::metal3::{ARGS, Metal3, kinds, up, up_with};
 use super::story;
 use crate::ipam::scope::Scope;
 use crate::ipam::server::{Crds, documents_in};
@@ -17,6 +17,7 @@ use crate::runner::{Ctx, Test};
 pub fn all() -> Vec<Test<()>> {
     vec![
         story!("metal3", used, "claims-of-metal3s-own-beside-cluster-apis", 10),
+        story!("metal3", paused, "claims-of-a-pool-of-a-paused-cluster-say-so", 10),
         story!("metal3", taken_over, "metal3s-own-claims-taken-over-and-handed-back", 10),
         story!("metal3", without_rights, "without-rights-only-metal3s-claims-wait", 10),
     ]
@@ -113,6 +114,12 @@ async fn used(_: &mut Ctx<()>) -> Result<()> {
     metal3.change("ipclaims", "node-0", json!({"metadata": {"finalizers": ["ipclaim.ipam.metal3.io"]}})).await?;
     gone(&metal3, "ipclaims", "node-0").await?;
     ensure!(got(&metal3, "late").await?["spec"]["address"] == scope.ip(10), "another address");
+    // Without any prefix the address has none, as with metal3.
+    let bare = json!([{"start": scope.ip(50), "end": scope.ip(52)}]);
+    metal3.pool("bare", json!({"namePrefix": "bare", "pools": bare})).await?;
+    metal3.own_claim("without", "bare", json!({})).await?;
+    let spec = got(&metal3, "without").await?["spec"].clone();
+    ensure!(spec["address"] == scope.ip(50) && spec["prefix"].is_null() && spec["gateway"].is_null(), "{spec}");
     // A paused claim is left alone.
     metal3.own_claim("paused", "net", json!({"annotations": {"cluster.x-k8s.io/paused": ""}})).await?;
     scope.canary().await?;
@@ -125,6 +132,32 @@ async fn used(_: &mut Ctx<()>) -> Result<()> {
         let error = metal3.change(plural, name, change).await.err().context("not refused")?;
         ensure!(format!("{error:#}").contains(part), "{error:#}");
     }
+    scope.sound().await?;
+    allocator.stop().await
+}
+
+/// Claims of a pool wait while its Cluster is paused, and say that, and not that there is an annotation.
+async fn paused(_: &mut Ctx<()>) -> Result<()> {
+    let rig = up_with(Crds::ClusterApi).await?;
+    let allocator = rig.start_with("allocator", &ARGS).await?;
+    let scope = rig.scope().await?;
+    let metal3 = Metal3(&scope);
+    scope.cluster("prod", json!({"paused": true})).await?;
+    let entries = json!([{"start": scope.ip(10), "end": scope.ip(13)}]);
+    metal3.pool("net", json!({"namePrefix": "net", "prefix": 24, "pools": entries, "clusterName": "prod"})).await?;
+    metal3.own_claim("a", "net", json!({})).await?;
+    metal3.claim("b", "net", json!({})).await?;
+    fails(&metal3, "a", "Cluster prod, which is paused").await?;
+    scope.refused_with("b", "PoolNotReady", "Cluster prod, which is paused").await?;
+    scope.merge_cluster("prod", json!({"spec": {"paused": false}})).await?;
+    got(&metal3, "a").await?;
+    scope.bound("b").await?;
+    let by_hand = |value: Value| json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": value}}});
+    metal3.change("ippools", "net", by_hand(json!(""))).await?;
+    metal3.own_claim("c", "net", json!({})).await?;
+    fails(&metal3, "c", "annotation cluster.x-k8s.io/paused").await?;
+    metal3.change("ippools", "net", by_hand(Value::Null)).await?;
+    got(&metal3, "c").await?;
     scope.sound().await?;
     allocator.stop().await
 }

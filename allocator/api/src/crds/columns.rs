@@ -12,6 +12,16 @@ fn ready() -> Value {
     column("Ready", "string", path, "Whether all is well; `kubectl describe` says why not")
 }
 
+/// What people must see who make one pool after another: two of two namespaces may give one address twice.
+fn overlapping(what: &str) -> Value {
+    let path = ".status.conditions[?(@.type==\"Overlapping\")].status";
+    let mut column =
+        column("Overlapping", "string", path, &format!("Whether another pool has some of its {what}, too"));
+    // Wide output: the narrow one is the in-cluster provider's, and whether all is well.
+    column["priority"] = 1.into();
+    column
+}
+
 fn age() -> Value {
     column("Age", "date", ".metadata.creationTimestamp", "How long ago it was made")
 }
@@ -24,6 +34,7 @@ pub(super) fn pool(what: &str, name: &str) -> Vec<Value> {
         column("Free", "integer", ".status.ipAddresses.free", &format!("How many {what} may be given")),
         column("Used", "integer", ".status.ipAddresses.used", &format!("How many {what} were given")),
         ready(),
+        overlapping(what),
         age(),
     ]
 }

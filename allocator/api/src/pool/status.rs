@@ -25,7 +25,8 @@ pub struct PoolStatus {
 pub struct Counts {
     /// That may be given: without the gateway, what is excluded, and what the network reserves.
     pub total: i64,
-    /// That may be given now. Less than none, where more are used out of range than are free.
+    /// That may be given now: neither given, nor resting, nor kept for a claim, nor given by another pool that has them too. Less than
+    /// none, where more are used out of range than are free.
     pub free: i64,
     /// That were given: as many as there are `IPAddress` objects of this pool.
     pub used: i64,

@@ -1,7 +1,7 @@
 //! The rules of metal3's pools: metal3 has them in a webhook.
 //!
-//! Not said here: whether `preAllocations` lie in the pool, which would cost the API server too much. The claims of such a pool
-//! say it.
+//! Not said here: whether `preAllocations` lie in the pool, which would cost the API server too much. The claims that
+//! they name say it, and an Event of the pool.
 
 use super::cel::{given, in_order_v4, in_order_v6};
 use super::ip_pool::address_or_empty;

@@ -12,11 +12,12 @@ pub struct Counts {
     pub used: i64,
     /// Resting addresses: after their release, or because a node heard another host that has them.
     pub resting: i64,
-    /// `total` less `used` and `resting`. Below zero in pools of addresses when objects lie out of range; never in pools of prefixes.
+    /// What claims could get now: `total` less `used` and `resting`, and less what claims of overlapping pools have and what is kept
+    /// for claims. Where objects lie out of range, CAIP counts as many less in pools of addresses, below zero too; not in pools of
+    /// prefixes.
     pub free: i64,
     /// The number of used units that the pool may not hand out.
     pub out_of_range: i64,
-    /// The number of units a claim could get now. Less than `free` if overlapping pools have addresses, or if addresses
-    /// are kept for claims.
+    /// The number of units a claim could get now.
     pub available: i64,
 }

@@ -160,7 +160,7 @@ impl Book {
         let entry = &self.pools[id as usize];
         let old = entry.network;
         let mut freed = Vec::new();
-        let kept: Vec<Block> = entry.plan.iter().flat_map(|p| p.kept.values().copied()).collect();
+        let kept: Vec<Block> = entry.plan.iter().flat_map(Plan::kept_units).collect();
         for block in kept {
             freed.extend(self.take_out(self.networks.own(old), block, Holder::Kept(id)));
         }
@@ -188,7 +188,7 @@ impl Book {
                 self.put_in(held.places, block, holder);
             }
         }
-        let kept: Vec<Block> = self.pools[id as usize].plan.iter().flat_map(|p| p.kept.values().copied()).collect();
+        let kept: Vec<Block> = self.pools[id as usize].plan.iter().flat_map(Plan::kept_units).collect();
         for block in kept {
             self.put_in(self.networks.own(new), block, Holder::Kept(id));
         }
@@ -417,9 +417,14 @@ impl Book {
         let Some(entry) = self.pools.get(pool.0 as usize) else { return Counts::default() };
         let total = entry.plan.as_ref().map_or(0, Plan::total);
         let Pool { used, resting, out_of_range, .. } = *entry;
-        let left = total.saturating_sub(used).saturating_sub(resting);
-        let free = if entry.reference.kind.of_prefixes() { left.saturating_add(out_of_range).max(0) } else { left };
         let available = i64::try_from(entry.free.size()).unwrap_or(i64::MAX);
+        // Others may have more of the pool's units than its own objects tell.
+        let left = total.saturating_sub(used).saturating_sub(resting);
+        let free = if entry.reference.kind.of_prefixes() {
+            left.saturating_add(out_of_range).max(0).min(available)
+        } else {
+            left.min(available.saturating_sub(out_of_range))
+        };
         Counts { total, used, resting, free, out_of_range, available }
     }
 

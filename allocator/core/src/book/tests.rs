@@ -101,7 +101,12 @@ fn overlapping_pools_share_what_is_used_but_not_across_networks() {
     book.occupy(Holder::Object(0), a, Some(host("10.0.0.2")));
     assert_eq!(next(&book, b).as_deref(), Some("10.0.0.3"));
     assert_eq!(next(&book, c).as_deref(), Some("10.0.0.2"));
-    assert_eq!((book.counts(b).free, book.counts(b).available), (3, 2));
+    assert_eq!((book.counts(b).free, book.counts(b).available), (2, 2));
+    let mut keeps = PoolSpec { addresses: vec!["10.0.0.8-10.0.0.9".into()], prefix: 24, ..PoolSpec::default() };
+    keeps.policy.pre_allocations = [("c".to_owned(), "10.0.0.8".to_owned())].into();
+    let d = pool(&mut book, "d", keeps.plan().unwrap());
+    book.occupy(Holder::Reserved(7), d, Some(host("10.0.0.9")));
+    assert_eq!(book.counts(d), Counts { total: 2, ..Counts::default() }, "one is kept, and one is promised");
     assert_eq!(book.overlapping_pools(a), (vec![b], vec![]));
     assert_eq!(book.overlapping_pools(c), (vec![], vec![]));
     book.occupy(Holder::Object(1), b, Some(host("10.0.0.2")));
@@ -369,6 +374,7 @@ proptest! {
                     b.overlaps(**u) && naive[p].sees(&naive[*o], *b)
                 })).count();
                 assert_eq!(counts.available, number(available));
+                assert!(counts.free <= counts.available, "no more than may be given: {counts:?}");
                 let lowest = book.plan(id).is_none_or(|plan| plan.strategy == Strategy::Lowest);
                 assert!(!lowest || book.next_free(id, 0) == now.first().copied());
                 if let Some(freed) = &freed && now.difference(&before[p]).next().is_some() {

@@ -1,4 +1,4 @@
-//! Errors in a pool's spec. A pool with an error hands out nothing.
+//! Errors in a pool's spec. A pool with an error hands out nothing; those of `preAllocations` stop the claims that they name.
 
 use crate::block::Family;
 use crate::text::TextError;

@@ -17,7 +17,7 @@ use super::spec::Policy;
 pub struct Metal3Spec {
     /// The entries, in the order in which they are used up.
     pub pools: Vec<Metal3Entry>,
-    /// The prefix length of entries without one; 0: none is given.
+    /// The prefix length of entries without one; 0: none is given, and addresses are given with prefix 0, as metal3 does.
     pub prefix: i64,
     /// The gateway of entries without one.
     pub gateway: Option<String>,
@@ -36,7 +36,7 @@ pub struct Metal3Entry {
     pub end: Option<String>,
     /// The subnet, as a prefix.
     pub subnet: Option<String>,
-    /// The prefix length; 0: the pool's, or else that of `subnet`.
+    /// The prefix length; 0: the pool's, or else that of `subnet`, or else 0.
     pub prefix: i64,
     /// The gateway; absent: the pool's, if it is of the entry's family.
     pub gateway: Option<String>,
@@ -133,11 +133,11 @@ impl Metal3Spec {
             ));
         }
         let prefix = [one.prefix, self.prefix].into_iter().find(|&prefix| prefix != 0);
-        let length = prefix.map_or_else(|| subnet.map(|s| own_length(s, family)), |prefix| within(prefix, family));
+        // metal3 hands out without a prefix as well.
+        let unsaid = || Some(subnet.map_or(0, |subnet| own_length(subnet, family)));
+        let length = prefix.map_or_else(unsaid, |prefix| within(prefix, family));
         if let (None, Some(prefix)) = (length, prefix) {
             errors.push(SpecError::Prefix { prefix, family });
-        } else if length.is_none() {
-            errors.push(SpecError::Entry("an entry of pools has no prefix: give prefix, in the entry or in the pool"));
         }
         let gateway = gateway.or_else(|| {
             let of_pool = text::address(given(self.gateway.as_ref())?).ok()?;
@@ -196,6 +196,15 @@ mod tests {
     }
 
     #[test]
+    fn without_any_prefix_addresses_are_given_as_metal3_does() {
+        let plan =
+            spec(vec![entry("10.0.7.10", "10.0.7.50", "", 0, ""), entry("fd00::1", "fd00::9", "", 0, "")]).plan();
+        let plan = plan.unwrap();
+        assert_eq!((plan.terms(host("10.0.7.10")), plan.terms(host("fd00::9"))), ((0, None), (0, None)));
+        assert_eq!(plan.total(), 41 + 9);
+    }
+
+    #[test]
     fn a_subnet_begins_behind_the_address_it_is_written_with() {
         let plan = spec(vec![entry("", "", "192.168.0.10/24", 0, "192.168.0.1")]).plan().unwrap();
         assert_eq!(ranges(&plan), ["192.168.0.11-192.168.0.254"]);
@@ -217,9 +226,9 @@ mod tests {
         pool.policy.pre_allocations.insert("gateway".to_owned(), "fd00::1".to_owned());
         assert_eq!(pool.plan().unwrap().kept["gateway"], host("fd00::1"));
         pool.policy.pre_allocations.insert("b".to_owned(), "fd00::00ab".to_owned());
-        assert!(matches!(pool.plan().unwrap_err()[..], [SpecError::PreAllocationTwice { .. }]));
+        assert!(matches!(pool.plan().unwrap().misplaced["b"], SpecError::PreAllocationTwice { .. }));
         pool.policy.pre_allocations.insert("b".to_owned(), "fd00::100".to_owned());
-        assert!(matches!(pool.plan().unwrap_err()[..], [SpecError::PreAllocationOutside { .. }]));
+        assert!(matches!(pool.plan().unwrap().misplaced["b"], SpecError::PreAllocationOutside { .. }));
     }
 
     #[test]
@@ -232,7 +241,6 @@ mod tests {
             (entry("", "", "10.0.0.9/32", 24, ""), "ends before it begins"),
             (entry("10.0.0.9", "fd00::1", "", 24, ""), "pools[].end is IPv6"),
             (entry("10.0.0.1", "10.0.0.9", "", 24, "fd00::1"), "pools[].gateway is IPv6"),
-            (entry("10.0.0.1", "10.0.0.9", "", 0, ""), "no prefix"),
             (entry("10.0.0.1", "10.0.0.9", "", 33, ""), "prefix 33"),
             (entry("10.0.1.1", "", "10.0.0.0/24", 24, ""), "not in subnet"),
             (entry("10.0.0.x", "10.0.0.9", "", 24, ""), "10.0.0.x"),

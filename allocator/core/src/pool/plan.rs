@@ -75,6 +75,10 @@ pub struct Plan {
     pub strategy: Strategy,
     /// The units kept for claims, by claim name or `namespace/name`.
     pub(crate) kept: BTreeMap<String, Block>,
+    /// Why a claim cannot have what `preAllocations` says, by the same names. No other claim is concerned.
+    pub(crate) misplaced: BTreeMap<String, SpecError>,
+    /// The units that `preAllocations` keeps for several claims: nobody gets them.
+    contested: BTreeSet<Block>,
     /// The pools with which this pool shares one view of what is used.
     pub network: Network,
     /// How long a released unit rests.
@@ -159,6 +163,8 @@ impl PoolSpec {
             gateway,
             strategy: self.policy.strategy,
             kept: BTreeMap::new(),
+            misplaced: BTreeMap::new(),
+            contested: BTreeSet::new(),
             network: self.policy.network.clone(),
             quarantine: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
             conflict_quarantine: conflict_quarantine(&self.policy),
@@ -184,6 +190,8 @@ impl Plan {
             gateway: None,
             strategy: Strategy::default(),
             kept: BTreeMap::new(),
+            misplaced: BTreeMap::new(),
+            contested: BTreeSet::new(),
             network,
             quarantine: Duration::ZERO,
             conflict_quarantine: Duration::ZERO,
@@ -211,6 +219,8 @@ impl Plan {
             gateway,
             strategy: policy.strategy,
             kept: BTreeMap::new(),
+            misplaced: BTreeMap::new(),
+            contested: BTreeSet::new(),
             network: policy.network.clone(),
             quarantine: Duration::from_secs(u64::try_from(policy.quarantine_seconds).unwrap_or(0)),
             conflict_quarantine: conflict_quarantine(policy),
@@ -251,24 +261,57 @@ impl Plan {
     pub(super) fn finish(mut self, policy: &Policy, mut errors: Vec<SpecError>) -> Result<Self, Vec<SpecError>> {
         negative("quarantine.afterReleaseSeconds", policy.quarantine_seconds, &mut errors);
         negative("quarantine.afterConflictSeconds", policy.conflict_quarantine_seconds.unwrap_or(0), &mut errors);
-        let mut owners: BTreeMap<Block, &str> = BTreeMap::new();
-        for (claim, text) in &policy.pre_allocations {
-            let Some(block) = fault(self.unit_of(text), "preAllocations", &mut errors) else { continue };
-            let standing = self.standing(block);
-            if standing != Standing::Usable {
-                let (claim, address) = (claim.clone(), text.clone());
-                errors.push(SpecError::PreAllocationOutside { claim, address, why: standing.words() });
-            } else if let Some(first) = owners.insert(block, claim) {
-                let (first, second) = (first.into(), claim.clone());
-                errors.push(SpecError::PreAllocationTwice { address: block.to_string(), first, second });
-            } else {
-                self.kept.insert(claim.clone(), block);
-            }
-        }
+        self.keep(&policy.pre_allocations);
         if self.total() == i64::MAX {
             self.remarks.push(Remark::Huge);
         }
         if errors.is_empty() { Ok(self) } else { Err(errors) }
+    }
+
+    /// Reads the addresses kept for claims. One that makes no sense is the matter of the claims that it names: a mistake in one
+    /// line must not stop all other claims of the pool.
+    fn keep(&mut self, pre_allocations: &BTreeMap<String, String>) {
+        let mut claims: BTreeMap<Block, Vec<&String>> = BTreeMap::new();
+        for (claim, text) in pre_allocations {
+            let wrong = match self.unit_of(text) {
+                Err(source) => SpecError::Text { field: "preAllocations", source },
+                Ok(block) => match self.standing(block) {
+                    Standing::Usable => {
+                        claims.entry(block).or_default().push(claim);
+                        continue;
+                    }
+                    standing => {
+                        let (claim, address, why) = (claim.clone(), text.clone(), standing.words());
+                        SpecError::PreAllocationOutside { claim, address, why }
+                    }
+                },
+            };
+            self.misplaced.insert(claim.clone(), wrong);
+        }
+        for (block, claims) in claims {
+            if let [claim] = claims[..] {
+                self.kept.insert(claim.clone(), block);
+                continue;
+            }
+            self.contested.insert(block);
+            for (n, &claim) in claims.iter().enumerate() {
+                // Each is told of another one.
+                let second = claims[usize::from(n == 0)].clone();
+                let (first, second) = if n == 0 { (claim.clone(), second) } else { (claims[0].clone(), claim.clone()) };
+                let wrong = SpecError::PreAllocationTwice { address: block.to_string(), first, second };
+                self.misplaced.insert(claim.clone(), wrong);
+            }
+        }
+    }
+
+    /// All units that are kept from claims in general.
+    pub(crate) fn kept_units(&self) -> impl Iterator<Item = Block> + '_ {
+        self.kept.values().chain(&self.contested).copied()
+    }
+
+    /// What is wrong in `preAllocations`, each mistake once.
+    pub(crate) fn misplaced_words(&self) -> BTreeSet<String> {
+        self.misplaced.values().map(ToString::to_string).collect()
     }
 
     /// The unit that a text names: an address, or in a pool of prefixes a prefix (with or without its length).

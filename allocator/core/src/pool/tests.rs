@@ -231,16 +231,26 @@ fn addresses_kept_for_claims_must_be_the_pools_and_one_claims_only() {
     let plan = keep(&[("a", "10.0.0.5"), ("ns/b", "10.0.0.6")]).unwrap();
     assert_eq!(plan.total(), 13);
     assert_eq!(plan.kept.len(), 2);
-    assert!(matches!(errors(keep(&[("a", "10.0.1.5")]))[..], [SpecError::PreAllocationOutside { .. }]));
-    assert!(matches!(errors(keep(&[("a", "10.0.0.9")]))[..], [SpecError::PreAllocationOutside { .. }]));
-    assert!(matches!(errors(keep(&[("a", "10.0.0")]))[..], [SpecError::Text { .. }]));
-    assert!(matches!(
-        errors(keep(&[("a", "10.0.0.5"), ("b", "10.0.0.5")]))[..],
-        [SpecError::PreAllocationTwice { .. }]
-    ));
+    // A mistake is that of the claim it names: the pool works.
+    for (wrong, words) in
+        [("10.0.1.5", "not in the pool"), ("10.0.0.9", "excluded from the pool"), ("10.0.0", "10.0.0")]
+    {
+        let plan = keep(&[("a", wrong), ("b", "10.0.0.6")]).unwrap();
+        assert!(plan.misplaced.len() == 1 && plan.misplaced["a"].to_string().contains(words), "{:?}", plan.misplaced);
+        assert_eq!(plan.kept.keys().collect::<Vec<_>>(), ["b"]);
+    }
+    // Nobody gets what is kept for several; each is told of another.
+    let plan = keep(&[("a", "10.0.0.5"), ("b", "10.0.0.5"), ("c", "10.0.0.5"), ("d", "10.0.0.6")]).unwrap();
+    assert_eq!(plan.kept.keys().collect::<Vec<_>>(), ["d"]);
+    assert_eq!(plan.kept_units().map(|unit| unit.to_string()).collect::<Vec<_>>(), ["10.0.0.6", "10.0.0.5"]);
+    for claim in ["a", "b", "c"] {
+        let told = plan.misplaced[claim].to_string();
+        assert!(told.contains("10.0.0.5") && told.contains(&format!("{claim:?}")), "{told}");
+    }
+    assert_eq!(plan.misplaced_words().len(), 2, "{:?}", plan.misplaced_words());
     let mut pool = prefixes(&["fd00::/48"], 64, &[]);
     pool.policy.pre_allocations = [("a".to_owned(), "fd00:0:0:7::/64".to_owned())].into();
     assert_eq!(pool.plan().unwrap().kept["a"].to_string(), "fd00:0:0:7::/64");
     pool.policy.pre_allocations = [("a".to_owned(), "fd00:0:0:7::1".to_owned())].into();
-    assert!(matches!(errors(pool.plan())[..], [SpecError::Text { field: "preAllocations", .. }]));
+    assert!(matches!(pool.plan().unwrap().misplaced["a"], SpecError::Text { field: "preAllocations", .. }));
 }

@@ -116,6 +116,8 @@ pub enum Report {
     Released {
         /// The object's name.
         address: Key,
+        /// The object's pool.
+        pool: Arc<PoolRef>,
         /// The block the object had.
         block: Option<Block>,
     },

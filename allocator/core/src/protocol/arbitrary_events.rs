@@ -10,8 +10,8 @@ use crate::retained_meta::RetainedMeta;
 
 use super::sim::Dice;
 use super::{
-    Action, Address, Attempt, Claim, Condition, Done, Event, Failure, Hold, Links, Machine, Moment, Object, Pool,
-    Reason, Rest,
+    Action, Address, Attempt, Claim, Condition, Done, Event, Failure, Hold, Links, Machine, Moment, Object, Paused,
+    Pool, Reason, Rest,
 };
 
 /// Makes random objects.
@@ -133,7 +133,7 @@ impl Arbitrary {
             generation: self.0.roll(3),
             plan,
             remote: None,
-            paused: self.0.one_in(6),
+            paused: self.0.one_in(6).then_some(Paused::Annotation),
             deleting: self.0.one_in(6),
             finalizer: self.flag(),
             status: None,

@@ -32,4 +32,4 @@ pub use crate::work::{Failure, Moment, PoolTarget, Target};
 pub use action::{Action, New, Purpose, Report, Write};
 pub use event::{Done, Event, Object};
 pub use machine::Machine;
-pub use objects::{Address, Attempt, Claim, Condition, Hold, Links, Pool, PoolStatus, Reason, Rest};
+pub use objects::{Address, Attempt, Claim, Condition, Hold, Links, Paused, Pool, PoolStatus, Reason, Rest};

@@ -231,8 +231,8 @@ pub struct Pool {
     pub plan: Result<Plan, Vec<SpecError>>,
     /// What a pool of an outside system says about its use. Its plan lists nothing.
     pub remote: Option<RemoteSpec>,
-    /// The pool is paused.
-    pub paused: bool,
+    /// Why the pool must be left alone; None: it need not.
+    pub paused: Option<Paused>,
     /// The pool has a deletion timestamp.
     pub deleting: bool,
     /// The pool has `ipam.cluster.x-k8s.io/ProtectPool`.
@@ -241,8 +241,32 @@ pub struct Pool {
     pub status: Option<PoolStatus>,
 }
 
+/// Why a pool must be left alone. In words, to follow the pool's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Paused {
+    /// The pool has the annotation.
+    #[error("is paused: its claims wait until the annotation cluster.x-k8s.io/paused is taken off it")]
+    Annotation,
+    /// The Cluster that the pool names is paused.
+    #[error(
+        "belongs to Cluster {0}, which is paused: its claims wait until that goes on (spec.paused, or its annotation cluster.x-k8s.io/paused)"
+    )]
+    Cluster(Arc<str>),
+    /// The pool names a Cluster, and Clusters could not be listed yet.
+    #[error("belongs to Cluster {0}, and Clusters could not be listed yet: see the allocator's log if it stays so")]
+    ClusterUnknown(Arc<str>),
+    /// The pool selects namespaces by label, and namespaces could not be listed yet.
+    #[error(
+        "selects namespaces by label, and namespaces could not be listed yet: see the allocator's log if it stays so"
+    )]
+    NamespacesUnknown,
+    /// The pool is in a namespace that another allocator serves.
+    #[error("is in a namespace that this allocator does not serve (--namespaces)")]
+    Elsewhere,
+}
+
 /// The status of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PoolStatus {
     /// `status.ipAddresses`.
     pub counts: Counts,
@@ -250,6 +274,8 @@ pub struct PoolStatus {
     pub ready: bool,
     /// The message of the condition: errors, or oddities.
     pub message: String,
+    /// What is wrong in `preAllocations`, which stops the claims that it names; empty: nothing.
+    pub misplaced: String,
     /// The pools of its network that have addresses in common with it, and the consequence; empty: none.
     pub overlapping: String,
     /// The addresses that two claims have, which only a human can bring about, and what to do; empty: none.

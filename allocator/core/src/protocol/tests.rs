@@ -12,8 +12,8 @@ use crate::retained_meta::RetainedMeta;
 use super::flaws::{Flaw, plant};
 use super::sim::store::{ADDRESSES, CLAIMS, KINDS, METAL3_ADDRESSES, METAL3_CLAIMS, POOLS, Store, addresses_of};
 use super::{
-    Action, Address, Attempt, Claim, Condition, Event, Failure, Hold, Links, Machine, Moment, Pool, Reason, Report,
-    Write,
+    Action, Address, Attempt, Claim, Condition, Event, Failure, Hold, Links, Machine, Moment, Paused, Pool, Reason,
+    Report, Write,
 };
 
 mod restored;
@@ -126,7 +126,7 @@ impl Bench {
             generation,
             plan,
             remote: None,
-            paused: false,
+            paused: None,
             deleting: false,
             finalizer: known.is_some_and(|p| p.finalizer),
             status: None,
@@ -134,6 +134,10 @@ impl Bench {
     }
 
     fn pause(&mut self, name: &str, paused: bool) {
+        self.pause_by(name, paused.then_some(Paused::Annotation));
+    }
+
+    fn pause_by(&mut self, name: &str, paused: Option<Paused>) {
         let known = self.store.pools[&*pool(name)].clone();
         self.store.put_pool(Pool { paused, ..known });
     }
@@ -408,12 +412,51 @@ fn whatever_a_claim_waits_for_it_is_told_what_to_do() {
 }
 
 #[test]
+fn a_wrong_preallocation_stops_the_claims_that_it_names_and_no_other() {
+    let mut wrong = spec("10.0.0.1-10.0.0.5");
+    let pairs = [("a", "10.0.0.1"), ("b", "10.0.0.1"), ("c", "10.0.9.9"), ("d", "10.0.0.2")];
+    wrong.policy.pre_allocations = pairs.map(|(claim, at)| (claim.to_owned(), at.to_owned())).into();
+    let mut bench = Bench::new(&[("p", wrong.plan())]);
+    bench.start();
+    for (name, words) in [("a", "claims \"a\" and \"b\""), ("b", "claims \"a\" and \"b\""), ("c", "not in the pool")] {
+        bench.make(claim(name, "p"));
+        let (reason, message) = bench.condition(name);
+        assert!(reason == Reason::AllocationFailed && message.contains(words), "{name}: {reason:?} {message:?}");
+    }
+    for (name, at) in [("d", "10.0.0.2"), ("e", "10.0.0.3")] {
+        bench.make(claim(name, "p"));
+        assert_eq!(bench.has(name), some(at), "{name}");
+    }
+    bench.rest(1);
+    let status = bench.store.pools[&*pool("p")].status.clone().unwrap();
+    assert!(status.ready && status.misplaced.contains("\"b\"") && status.misplaced.contains("10.0.9.9"), "{status:?}");
+    // Corrected, all are served.
+    wrong.policy.pre_allocations.remove("b");
+    wrong.policy.pre_allocations.remove("c");
+    bench.pool("p", wrong.plan());
+    bench.rest(1);
+    assert_eq!(bench.has("a"), some("10.0.0.1"));
+    assert!(bench.has("b").is_some() && bench.has("c").is_some());
+    assert_eq!(bench.store.pools[&*pool("p")].status.as_ref().map(|status| &*status.misplaced), Some(""));
+}
+
+#[test]
 fn claims_of_a_paused_pool_are_told_and_go_on_after() {
     let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
     bench.start();
     bench.pause("p", true);
     bench.make(claim("c", "p"));
-    assert_eq!(bench.condition("c").0, Reason::PoolNotReady);
+    for (by, words) in [
+        (Paused::Annotation, "annotation cluster.x-k8s.io/paused"),
+        (Paused::Cluster("prod".into()), "Cluster prod, which is paused"),
+        (Paused::ClusterUnknown("prod".into()), "Clusters could not be listed yet"),
+        (Paused::NamespacesUnknown, "namespaces could not be listed yet"),
+    ] {
+        bench.pause_by("p", Some(by));
+        bench.rest(60);
+        let (reason, message) = bench.condition("c");
+        assert!(reason == Reason::PoolNotReady && message.contains(words), "{reason:?} {message:?}");
+    }
     bench.pause("p", false);
     bench.rest(1);
     assert_eq!(bench.has("c"), some("10.0.0.1"));
@@ -1554,4 +1597,32 @@ pub(super) fn a_second_object_of_a_claim_of_metal3s_goes_once_it_is_void_else_wi
     bench.store.put_claim(Claim { deleting: true, ..deleting });
     bench.rest(2);
     assert!(left(&bench).is_empty() && bench.store.claims.is_empty());
+}
+
+#[test]
+fn a_pool_goes_with_its_last_claim_whatever_was_written_on_it_just_before() {
+    for lag in 0..60 {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        bench.start();
+        bench.make(claim("c", "p"));
+        bench.make(claim("d", "p"));
+        bench.rest(5);
+        let known = bench.store.pools[&*pool("p")].clone();
+        bench.store.put_pool(Pool { deleting: true, ..known });
+        // The first release changes the status, which is written half a second later.
+        let goes = |bench: &mut Bench, name: &str| {
+            let gone = Claim { deleting: true, ..bench.claim(name).clone() };
+            bench.store.put_claim(gone);
+        };
+        goes(&mut bench, "d");
+        for _ in 0..lag {
+            bench.pass(Duration::from_millis(50));
+        }
+        goes(&mut bench, "c");
+        let begin = bench.now;
+        while bench.store.pools.contains_key(&*pool("p")) {
+            bench.pass(Duration::from_millis(10));
+            assert!(bench.now < begin + Duration::from_millis(500), "it was deleted {lag} rounds before its claim");
+        }
+    }
 }

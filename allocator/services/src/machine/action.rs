@@ -8,7 +8,7 @@ use mooring_allocator_core::names::{Key, PoolRef, Version};
 use mooring_allocator_core::work::{PoolTarget, Repeatable, Target};
 
 use crate::configmap::{NewPool, Problem};
-use crate::objects::{Ingress, Member};
+use crate::objects::{GivenClass, Ingress, Member};
 use crate::reason::Condition;
 use crate::words;
 
@@ -34,8 +34,8 @@ pub enum Action {
 pub enum Write {
     /// Create a claim, with label, annotations and owners.
     CreateClaim(Box<NewClaim>),
-    /// Set a claim's Services (annotation and owners, see [`owners`]) and the address it asks for.
-    UpdateClaim(Target, Vec<Member>, Option<IpAddr>),
+    /// Set a claim's Services (annotation and owners, see [`owners`]), the class of each, and the address it asks for.
+    UpdateClaim(Target, Vec<Member>, Vec<GivenClass>, Option<IpAddr>),
     /// Delete a claim.
     DeleteClaim(Target),
     /// Note on an `IPAddress` that the address is in use elsewhere, and where: the claim then gets another address, and
@@ -85,6 +85,8 @@ pub struct NewClaim {
     pub requested: Option<IpAddr>,
     /// The annotation [`crate::words::SERVICES`].
     pub members: Vec<Member>,
+    /// The annotation [`crate::words::GIVEN_CLASSES`], of each of these.
+    pub classes: Vec<GivenClass>,
     /// Whether the Services own the claim: this is so if they are of the claim's namespace. Otherwise the claim has no
     /// owner, and the allocator deletes it.
     pub owned: bool,
@@ -167,6 +169,13 @@ pub enum Report {
         service: Key,
         /// The addresses of the other controller.
         addresses: String,
+    },
+    /// The Service has annotations of another load balancer that have no effect here, and what to do instead.
+    NotHonoured {
+        /// The Service.
+        service: Key,
+        /// Which, and what to do.
+        text: String,
     },
     /// The API server refuses a pool that the `ConfigMap` asks for.
     PoolRefused {

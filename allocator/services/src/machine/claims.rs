@@ -9,7 +9,7 @@ use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::place;
 use crate::naming;
-use crate::objects::{Member, Reserved, Scope, Service};
+use crate::objects::{Claim, Member, Reserved, Scope, Service};
 use crate::ports::Port;
 use crate::request::{self, Origin};
 
@@ -175,6 +175,7 @@ impl Machine {
         for slot in self.services.values_mut() {
             slot.held = [Held::default(), Held::default()];
             slot.waits.clear();
+            slot.leaves = false;
             // The mark on the Service tells whether it was left to another controller.
             slot.contest = Contest::default();
         }
@@ -214,39 +215,69 @@ impl Machine {
         slot.members.clear();
         slot.group = None;
         let Some(claim) = slot.seen.clone().filter(|claim| !claim.deleting) else { return };
+        let foreign: Vec<Member> = self.foreign_members(&claim).cloned().collect();
+        for member in claim.members().iter().filter(|member| !foreign.contains(member)) {
+            self.restore_member(key, &claim, member);
+        }
+    }
+
+    /// A Service has a claim that names it.
+    fn restore_member(&mut self, key: &Key, claim: &Claim, (member, uid): &Member) {
         let family = place(claim.family);
         let address = claim.bound.as_ref().map(|name| Key { namespace: key.namespace.clone(), name: name.clone() });
-        let foreign: Vec<Member> = self.foreign_members(&claim).cloned().collect();
-        for (member, uid) in claim.members().iter().filter(|member| !foreign.contains(member)) {
-            let Some(slot) = self.services.get(member) else { continue };
-            let service = slot.service.clone();
-            if !self.may_name(key, &service, address.as_ref()) {
-                continue;
-            }
-            if service.uid != *uid && !(self.ours(&service) && self.is_of_record(&service, &claim)) {
-                continue;
-            }
-            let live = self.live(&service, &claim).is_some();
-            let recorded = live || names(&service, address.as_ref());
-            let Some(slot) = self.services.get_mut(member) else { continue };
+        let Some(slot) = self.services.get_mut(member) else { return };
+        let service = slot.service.clone();
+        if !self.may_name(key, &service, address.as_ref())
+            || self.is_shared_elsewhere(claim, &(member.clone(), uid.clone()))
+        {
+            return;
+        }
+        if service.uid != *uid && !(self.ours(&service) && self.is_of_record(&service, claim)) {
+            return;
+        }
+        let live = self.live(&service, claim).is_some();
+        let recorded = live || names(&service, address.as_ref());
+        let Some(slot) = self.services.get_mut(member) else { return };
+        let held = &mut slot.held[family];
+        // The claim in the Service's record comes first. A claim for another address in the status is old, and any
+        // other claim is the next one.
+        let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
+        if let Some(claim) = before {
+            let shown = self.address_of(&claim).and_then(|address| address.address);
+            let shown = shown.is_some_and(|ip| request::shows(&service, ip));
+            let Some(slot) = self.services.get_mut(member) else { return };
             let held = &mut slot.held[family];
-            // The claim in the Service's record comes first. A claim for another address in the status is old, and any
-            // other claim is the next one.
-            let before = if recorded { held.current.replace(key.clone()) } else { Some(key.clone()) };
-            if let Some(claim) = before {
-                let shown = self.address_of(&claim).and_then(|address| address.address);
-                let shown = shown.is_some_and(|ip| request::shows(&service, ip));
-                let Some(slot) = self.services.get_mut(member) else { continue };
-                let held = &mut slot.held[family];
-                if held.current.is_none() {
-                    held.current = Some(claim);
-                } else if held.next.is_none() && !shown {
-                    held.next = Some(claim);
-                } else {
-                    held.old.push(claim);
-                }
+            if held.current.is_none() {
+                held.current = Some(claim);
+            } else if held.next.is_none() && !shown {
+                held.next = Some(claim);
+            } else {
+                held.old.push(claim);
             }
-            self.attach(key, member);
+        }
+        let accepted = self.accepts(&service);
+        if let Some(slot) = self.services.get_mut(member) {
+            slot.leaves |= !accepted;
+        }
+        self.attach(key, member);
+    }
+
+    /// A Service has become ours: it has the claims that name it, whoever gave it them.
+    pub(super) fn take_over_claims(&mut self, service: &Key) {
+        let Some(uid) = self.services.get(service).map(|slot| slot.service.uid.clone()) else { return };
+        let member = (service.clone(), uid);
+        // One that is about to be deleted, or to name other Services, is not taken back.
+        let free =
+            |slot: &ClaimSlot| !slot.going() && slot.writes.pending.is_none() && !slot.members.contains_key(service);
+        let named = |slot: &ClaimSlot| {
+            let seen = slot.seen.as_ref().filter(|claim| free(slot) && !claim.retained.elsewhere);
+            seen.filter(|claim| claim.members().contains(&member)).cloned()
+        };
+        let mut all: Vec<(Key, Claim)> =
+            self.claims.iter().filter_map(|(key, slot)| Some((key.clone(), named(slot)?))).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (key, claim) in &all {
+            self.restore_member(key, claim, &member);
         }
     }
 
@@ -326,9 +357,10 @@ impl Machine {
                 return self.drop_claim(key);
             }
             let members = slot.wanted_members();
+            let classes = self.classes_of(slot, &members);
             let (pool, owned) = (slot.pool.clone(), !slot.across);
             let (family, requested) = (slot.family, slot.requested);
-            let new = NewClaim { key: key.clone(), family, pool, requested, members, owned };
+            let new = NewClaim { key: key.clone(), family, pool, requested, members, classes, owned };
             return self.claim_write(key, Write::CreateClaim(Box::new(new)));
         };
         if slot.going() {
@@ -351,8 +383,15 @@ impl Machine {
         }
         let target = Target { key: key.clone(), uid: claim.uid.clone(), version: claim.version.clone() };
         let members = self.members_to_name(slot);
-        if members.is_empty() {
+        let waits = members.is_empty() && self.is_in_use_elsewhere(&claim);
+        if members.is_empty() && !waits {
             return self.claim_write(key, Write::DeleteClaim(target));
+        }
+        if let Some(at) = self.looks_again(&claim) {
+            self.work.mark_at(at, Who::Claim(key.clone()));
+        }
+        if waits {
+            return;
         }
         if !slot.members.is_empty()
             && let Some(write) = self.exchange(key, slot)
@@ -362,8 +401,9 @@ impl Machine {
         // Whether a Service of another allocator asks for the address is not known here.
         let shared = members.len() > slot.members.len();
         let requested = if shared { claim.requested } else { self.asked(key, slot) };
-        if members != claim.members() || requested != claim.requested {
-            self.claim_write(key, Write::UpdateClaim(target, members, requested));
+        let classes = self.classes_of(slot, &members);
+        if members != claim.members() || classes != claim.given_classes() || requested != claim.requested {
+            self.claim_write(key, Write::UpdateClaim(target, members, classes, requested));
         } else if let Some(slot) = self.claims.get_mut(key) {
             slot.writes.settled(&claim.version);
         }

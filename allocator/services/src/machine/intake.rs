@@ -118,14 +118,19 @@ impl Machine {
             self.service_gone(&key, &uid);
         }
         let changed = self.seen.invited.note(None, Some(&service));
-        self.services.insert(key.clone(), Slot::new(service));
+        self.services.insert(key.clone(), Slot::new(service, self.work.now()));
         self.answers_changed(&changed);
         self.work.mark(Who::Service(key));
     }
 
     fn service_changed(&mut self, service: Service) {
         let key = service.key.clone();
+        let time = self.work.now();
         let Some(slot) = self.services.get_mut(&key) else { return };
+        let class = |service: &Service| (service.load_balancer, service.class.clone());
+        if class(&slot.service) != class(&service) {
+            slot.classed_since = time;
+        }
         let before = std::mem::replace(&mut slot.service, Arc::new(service));
         let now = slot.service.clone();
         let answers = self.seen.invited.note(Some(&before), Some(&now));
@@ -139,6 +144,18 @@ impl Machine {
         }
         self.enqueue_service(&key);
         self.answers_changed(&answers);
+        let (was, is) = (self.accepts(&before), self.accepts(&now));
+        if was != is {
+            if let Some(slot) = self.services.get_mut(&key) {
+                slot.leaves = was;
+            }
+            if is && self.takeover.restored {
+                self.take_over_claims(&key);
+            }
+        }
+        if before.load_balancer && !now.load_balancer {
+            self.enqueue_claims_of(&key);
+        }
         let shares = |s: &Service| {
             (s.ports.clone(), s.local, s.notes.sharing_key.clone(), s.notes.lease_name.clone(), s.load_balancer)
         };

@@ -10,6 +10,7 @@
 //! edited part of the Service, and a restart reads from the claims which Service has what.
 
 mod action;
+mod advising;
 mod answers;
 mod claims;
 mod contest;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub home: Arc<str>,
     /// The namespaces whose Services this allocator is shown.
     pub scope: Scope,
+    /// Whether a Service gets an address that it asks for and that no pool has.
+    pub outside_pools: bool,
 }
 
 /// What to evaluate next.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolRef};
-use mooring_allocator_core::pool::{Network, Standing};
+use mooring_allocator_core::pool::{Network, Plan, Standing};
 
 use crate::families::place;
 use crate::objects::{Address, Claim, Made, Pool, Reserved, Scope, Service, Source};
@@ -368,19 +368,35 @@ impl Machine {
                 let message = format!("the pool that has {ip} is being made from the ConfigMap");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
-            Err((Reason::AddressNotInPool, _)) if from_before => {
+            Err((Reason::AddressNotInPool, _)) if from_before || self.may_be_outside(service, ip) => {
                 if let Some(pool) = self.seen.pools.keeping(service, &namespace, ip) {
                     return Ok(Found::Pool(pool));
                 }
                 if self.takeover.kept.entry(ip).or_default().insert(service.key.clone()) {
                     self.work.mark(super::Who::Pools);
                 }
-                let message =
-                    format!("no pool of the Service has {ip}: one is made for it, because the Service had it before");
+                let why = if from_before { "had it before" } else { "asks for it" };
+                let message = format!("no pool of the Service has {ip}: one is made for it, because the Service {why}");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
             Err((reason, message)) => Err(Trouble::new(reason, message, [Topic::Pools])),
         }
+    }
+
+    /// Whether a Service may have an address that it asks for although no pool has it. What a pool has, excludes or keeps as its
+    /// gateway is for those that the pool serves; and who names a pool gets nothing from elsewhere.
+    fn may_be_outside(&self, service: &Service, ip: IpAddr) -> bool {
+        let is_of = |plan: &Plan| !matches!(plan.standing(Block::host(ip)), Standing::Outside);
+        // While its spec makes no sense, a pool has what it had before.
+        let plan = |pool: &Pool| pool.plan.as_ref().ok().or(pool.before.as_ref()).cloned();
+        let of_pool = |pool: &Pool| !pool.keeps() && plan(pool).is_some_and(|plan| is_of(&plan));
+        let of_made = |(source, made): (&Source, &Made)| {
+            source.scope != Scope::Kept && made.spec.plan().is_ok_and(|plan| is_of(&plan))
+        };
+        self.settings.outside_pools
+            && service.notes.pool.is_none()
+            && !self.seen.pools.iter().any(of_pool)
+            && !self.made.wanted.iter().any(of_made)
     }
 
     /// Whether an address of this pool is of another network than the pool from which the Service would get the address: then

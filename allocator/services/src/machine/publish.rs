@@ -14,6 +14,7 @@ use super::{Machine, Notice, Report, Status, Write};
 
 impl Machine {
     pub(super) fn publish(&mut self, service: &Arc<Service>, findings: &Findings) {
+        self.advise(service);
         let had = record::read(service.notes.record.as_deref());
         let Findings { wanted, lines, .. } = findings;
         // Publish both families or nothing; but an address that is already shown stays.

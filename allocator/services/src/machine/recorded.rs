@@ -165,7 +165,11 @@ impl Machine {
         // One that is about to be deleted is not taken back.
         let is_free = |slot: &&ClaimSlot| !slot.going() && slot.members.is_empty() && slot.writes.pending.is_none();
         let slot = self.claims.get(&key).filter(is_free)?;
-        let names_it = |claim: &&Claim| claim.members().iter().any(|(member, _)| *member == service.key);
+        let member = (service.key.clone(), service.uid.clone());
+        let names_it = |claim: &&Claim| {
+            claim.members().iter().any(|(member, _)| *member == service.key)
+                && !self.is_shared_elsewhere(claim, &member)
+        };
         slot.seen.as_ref().filter(names_it).filter(|claim| self.is_of_record(service, claim)).map(|_| key)
     }
 

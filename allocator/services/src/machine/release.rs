@@ -94,6 +94,15 @@ impl Machine {
     pub(super) fn release(&mut self, service: &Arc<Service>) {
         let key = &service.key;
         self.forget_wishes(key);
+        let taken = self.taken_over(service);
+        for claim in &taken {
+            self.detach(claim, key);
+        }
+        if !taken.is_empty()
+            && let Some(slot) = self.services.get_mut(key)
+        {
+            slot.leaves = false;
+        }
         for family in [Family::V4, Family::V6] {
             self.retire(key, family);
         }
@@ -122,6 +131,7 @@ impl Machine {
                 // Service would never go.
                 self.service_write(service, Write::RemoveCleanup);
             } else {
+                self.has_left_nothing(service);
                 self.service_settled(service);
             }
             return;
@@ -155,6 +165,13 @@ impl Machine {
         if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) && !addresses.is_empty()
         {
             self.report(Report::Released { service: key.clone(), addresses });
+        }
+    }
+
+    /// Nothing of what was written is on the Service any more.
+    fn has_left_nothing(&mut self, service: &Service) {
+        if let Some(slot) = self.services.get_mut(&service.key) {
+            slot.leaves &= !slot.writes.knows(&service.version);
         }
     }
 

@@ -9,6 +9,7 @@ use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 
 use mooring_allocator_core::work;
+use mooring_names::metallb::MetalLb;
 
 use crate::objects::{Address, Claim, Member, Service};
 use crate::ports::Port;
@@ -70,6 +71,8 @@ pub(super) struct Slot {
     pub(super) verdict: Option<(Condition, Duration)>,
     /// The last report about the Service.
     pub(super) reported: Option<Condition>,
+    /// What the user was told of `MetalLB`'s annotations; None: the Service was not looked at yet.
+    pub(super) advised: Option<MetalLb>,
     /// The addresses that the Service shows without a claim; see [`super::unclaimed`].
     pub(super) unclaimed: BTreeSet<IpAddr>,
     pub(super) contest: Contest,
@@ -81,23 +84,30 @@ pub(super) struct Slot {
     pub(super) comes_back_by: [Option<Duration>; 2],
     /// The next claim of each family, and since when the Service waits to move to it; see [`super::moving`].
     pub(super) moves: [Option<(Key, Duration)>; 2],
+    /// The Service was ours and is of another class now, and what was written on it was not taken back yet.
+    pub(super) leaves: bool,
+    /// Since when the Service has been shown with the type and the class that it has.
+    pub(super) classed_since: Duration,
 }
 
 impl Slot {
-    pub(super) fn new(service: Service) -> Self {
+    pub(super) fn new(service: Service, classed_since: Duration) -> Self {
         Self {
+            classed_since,
             service: Arc::new(service),
             held: [Held::default(), Held::default()],
             writes: Writes::default(),
             waits: Vec::new(),
             verdict: None,
             reported: None,
+            advised: None,
             unclaimed: BTreeSet::new(),
             contest: Contest::default(),
             replaces: None,
             parted: None,
             comes_back_by: [None; 2],
             moves: [None, None],
+            leaves: false,
         }
     }
 

@@ -11,7 +11,7 @@ use mooring_allocator_core::protocol::{self, Links};
 use mooring_allocator_core::retained_meta::{ForServices, RetainedMeta};
 
 use crate::notes::Notes;
-use crate::objects::{Address, Claim, FamilyPolicy, Member, Pool, Service};
+use crate::objects::{Address, Claim, FamilyPolicy, GivenClass, Member, Pool, Service};
 use crate::ports::{Port, Protocol};
 
 /// A Service of type `LoadBalancer` with port 80/TCP, as `kubectl expose` makes it.
@@ -73,6 +73,7 @@ pub(crate) struct StoredClaim {
     pub(crate) pool: Arc<PoolRef>,
     pub(crate) requested: Option<IpAddr>,
     pub(crate) members: Vec<Member>,
+    pub(crate) classes: Vec<GivenClass>,
     pub(crate) bound: Option<Arc<str>>,
     pub(crate) refused: Option<(protocol::Reason, String)>,
     pub(crate) deleting: bool,
@@ -82,7 +83,8 @@ impl StoredClaim {
     /// As it is shown.
     pub(crate) fn shown(&self) -> Claim {
         let (family, members) = (self.family, self.members.clone());
-        let service = ForServices { family, members, owned: true, owners: Vec::new() };
+        let classes = self.classes.clone();
+        let service = ForServices { family, members, classes, owned: true, owners: Vec::new() };
         let refused = self.refused.clone();
         Claim::of(&Arc::new(protocol::Claim {
             key: self.key.clone(),

@@ -69,12 +69,15 @@ impl Index {
             },
             "spec": {
                 "address": new.address.to_string(),
-                "prefix": new.prefix,
                 "claim": {"name": new.key.object(), "namespace": namespace},
                 "pool": {"name": &*new.pool.name, "namespace": namespace},
                 "dnsServers": own.unwrap_or(&spec.dns_servers),
             },
         });
+        // Where there is none, metal3 leaves the field out.
+        if new.prefix > 0 {
+            body["spec"]["prefix"] = new.prefix.into();
+        }
         if let Some(gateway) = new.gateway {
             body["spec"]["gateway"] = gateway.to_string().into();
         }

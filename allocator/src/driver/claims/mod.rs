@@ -46,6 +46,7 @@ impl ClaimController {
             match action {
                 Action::Write { id, write } => {
                     notes::refusal(index, &write, out);
+                    notes::pool(index, &write, out);
                     out.queue.push(Job::Claims(Numbered { id, write }));
                 }
                 Action::ListAddresses { of: ClaimKind::Metal3, id } if !index.metal3.wants_list(id) => {

@@ -49,14 +49,37 @@ pub(super) fn refusal(index: &Index, write: &Write, out: &Outbox) {
     out.events.send(note, &out.ops);
 }
 
+/// Something is wrong with a pool, and was not before: people look at `kubectl describe`, and metal3's pools have no conditions.
+/// Each has one Event, not one for each other pool that comes: a status tells of all.
+pub(super) fn pool(index: &Index, write: &Write, out: &Outbox) {
+    let Write::PoolStatus(target, status) = write else { return };
+    let reference = &target.reference;
+    let before = index.protocol.pool(reference).and_then(|pool| pool.status.clone()).unwrap_or_default();
+    let invalid = if status.ready || reference.kind.is_remote() { "" } else { &status.message };
+    let was_invalid = if before.ready { "" } else { &before.message };
+    let overlaps = if before.overlapping.is_empty() { &status.overlapping } else { "" };
+    let new = [
+        (conditions::INVALID_SPEC, "Check", invalid, was_invalid),
+        (conditions::PRE_ALLOCATION_REFUSED, "Check", &status.misplaced, &before.misplaced),
+        (conditions::SHARED_WITH_OTHER_POOLS, "Compare", overlaps, ""),
+    ];
+    for (reason, action, text, before) in new {
+        let Some(regarding) = index.regarding_pool(reference).filter(|_| !text.is_empty() && text != before) else {
+            continue;
+        };
+        let (reason, text) = (reason.into(), text.to_owned());
+        out.events.send(Note { regarding, pool: None, warning: true, reason, action, text }, &out.ops);
+    }
+}
+
 /// Something else to tell.
 pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
     let note = match report {
-        Report::Released { address, block } => {
+        Report::Released { address, pool, block } => {
             let block = block.map_or_else(|| "an address that cannot be read".to_owned(), |block| block.to_string());
             Note {
                 regarding: index.regarding_address(address),
-                pool: None,
+                pool: index.regarding_pool(pool),
                 warning: false,
                 reason: "AddressReleased".into(),
                 action: "Release",

@@ -49,7 +49,14 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
     };
     let counts = &status.counts;
     let exhausted = if status.ready && counts.available == 0 && counts.total > 0 {
-        let message = format!("all {} addresses are taken, rest, or are kept: add some, or release some", counts.total);
+        let inside = counts.used - counts.out_of_range + counts.resting;
+        let whose = if inside < counts.total && !status.overlapping.is_empty() {
+            ". Claims of other pools may have some: see the condition Overlapping"
+        } else {
+            ""
+        };
+        let message =
+            format!("all {} addresses are taken, rest, or are kept: add some, or release some{whose}", counts.total);
         condition(conditions::EXHAUSTED, true, conditions::POOL_EXHAUSTED, &message)
     } else {
         condition(conditions::EXHAUSTED, false, conditions::ADDRESSES_FREE, "")
@@ -74,16 +81,27 @@ pub fn conditions(pool: &KnownPool, status: &PoolStatus, now: &Time) -> Vec<Cond
             (conditions::ANNOTATIONS_INVALID, conditions::ANNOTATION_IGNORED, conditions::ALL_ANNOTATIONS_VALID);
         condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, &text)
     });
-    [ready, exhausted, outside, overlapping, duplicates].into_iter().chain(annotations).collect()
+    let (type_, yes, no) = (
+        conditions::PRE_ALLOCATIONS_INVALID,
+        conditions::PRE_ALLOCATION_REFUSED,
+        conditions::ALL_PRE_ALLOCATIONS_VALID,
+    );
+    let text = &status.misplaced;
+    let misplaced = (was(pool, type_) || !text.is_empty())
+        .then(|| condition(type_, !text.is_empty(), if text.is_empty() { no } else { yes }, text));
+    [ready, exhausted, outside, overlapping, duplicates].into_iter().chain(annotations).chain(misplaced).collect()
+}
+
+/// Whether the object has a condition of this type, which only some pools have.
+fn was(pool: &KnownPool, type_: &str) -> bool {
+    pool.seen.status.as_ref().is_some_and(|status| conditions::find(&status.conditions, type_).is_some())
 }
 
 /// The error in the pool's annotations; None: no error, now or before.
 fn annotations(pool: &KnownPool) -> Option<String> {
     let wrong = pool.seen.hints();
     let wrong: Vec<String> = wrong.wrong().map(|(hint, error)| format!("{}: {error}", annotation(hint))).collect();
-    let before = pool.seen.status.as_ref().map(|status| &status.conditions);
-    let was = before.is_some_and(|all| conditions::find(all, conditions::ANNOTATIONS_INVALID).is_some());
-    (was || !wrong.is_empty()).then(|| conditions::fitting(wrong.join("; ")))
+    (was(pool, conditions::ANNOTATIONS_INVALID) || !wrong.is_empty()).then(|| conditions::fitting(wrong.join("; ")))
 }
 
 /// The message of a true condition; otherwise nothing.
@@ -102,7 +120,11 @@ pub fn read(pool: &KnownPool) -> Option<PoolStatus> {
         return None;
     }
     let counts = status.ip_addresses?;
-    // Addresses that rest or are kept count as free, and cannot be handed out: the condition tells when nothing is left.
+    // Of pools of addresses, those out of range count against what is free; not of pools of prefixes.
+    let available = match &pool.seen.spec {
+        Spec::Prefixes(_) => counts.free,
+        _ => counts.free.saturating_add(counts.out_of_range),
+    };
     let exhausted =
         conditions::find(&status.conditions, conditions::EXHAUSTED).is_some_and(conditions::Condition::is_true);
     // A condition that was judged before the spec changed means nothing.
@@ -115,10 +137,11 @@ pub fn read(pool: &KnownPool) -> Option<PoolStatus> {
             free: counts.free,
             out_of_range: counts.out_of_range,
             resting: counts.quarantined.unwrap_or(0),
-            available: if exhausted { 0 } else { counts.free.max(0) },
+            available: if exhausted { 0 } else { available.max(0) },
         },
         ready: ready.is_true(),
         message: ready.message.clone(),
+        misplaced: message_if_true(&status.conditions, conditions::PRE_ALLOCATIONS_INVALID),
         overlapping: message_if_true(&status.conditions, conditions::OVERLAPPING),
         duplicates: message_if_true(&status.conditions, conditions::DUPLICATES),
         holders: 0,

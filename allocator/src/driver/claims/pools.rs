@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::Network;
-use mooring_allocator_core::protocol::{Event, Pool, PoolStatus};
+use mooring_allocator_core::protocol::{Event, Paused, Pool, PoolStatus};
 use mooring_api::pool::{
     FloatingIpPoolSpec, FloatingIpPoolStatus, IpPoolSpec, Metal3PoolSpec, Metal3PoolStatus, PhpIpamIpPoolSpec,
     PrefixPoolSpec,
@@ -177,6 +177,21 @@ pub(super) fn pool_line(index: &mut Index, kind: PoolKind, text: &[u8]) -> Resul
 }
 
 impl Index {
+    /// What pauses a pool, besides its own annotation.
+    fn paused(&self, reference: &PoolRef, seen: &Seen) -> Option<Paused> {
+        if !self.scope.has_namespace(&reference.namespace) {
+            return Some(Paused::Elsewhere);
+        }
+        if seen.is_paused() {
+            return Some(Paused::Annotation);
+        }
+        if let Some(cluster) = self.cluster_of_pool(reference).filter(|cluster| self.clusters.is_paused(cluster)) {
+            let known = self.clusters.are_known();
+            return Some(if known { Paused::Cluster(cluster.name) } else { Paused::ClusterUnknown(cluster.name) });
+        }
+        (seen.needs_labels() && !self.namespaces_listed).then_some(Paused::NamespacesUnknown)
+    }
+
     /// A pool as the protocol wants it.
     #[must_use]
     pub fn pool(&self, reference: &Arc<PoolRef>) -> Option<Pool> {
@@ -187,9 +202,6 @@ impl Index {
             _ => 0,
         };
         let generation = pool.seen.meta.generation.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
-        let unknown = pool.seen.needs_labels() && !self.namespaces_listed;
-        let held = self.cluster_of_pool(reference).is_some_and(|cluster| self.clusters.is_paused(&cluster));
-        let elsewhere = !self.scope.has_namespace(&reference.namespace);
         let says = |written: &PoolStatus| match &pool.seen.spec {
             Spec::Metal3(_, shown) => self.metal3_indexes(reference) == *shown,
             Spec::FloatingIps(_, shown) => self.floating_ips_say(reference, pool, shown, written),
@@ -200,7 +212,7 @@ impl Index {
             reference.clone(),
             &self.namespaces,
             generation.wrapping_add(changes),
-            elsewhere || unknown || held,
+            self.paused(reference, &pool.seen),
             status,
         );
         if let Ok(plan) = &mut pool.plan

@@ -292,10 +292,9 @@ fn a_pools_status_that_was_written_is_not_written_again() {
     let status = mooring_allocator_core::protocol::PoolStatus {
         counts,
         ready: true,
-        message: String::new(),
+        misplaced: "y".into(),
         overlapping: "x".into(),
-        duplicates: String::new(),
-        holders: 0,
+        ..Default::default()
     };
     let at = mooring_allocator_core::protocol::PoolTarget {
         reference: reference.clone(),
@@ -559,14 +558,7 @@ fn an_annotation_of_a_pool_that_makes_no_sense_is_a_condition_until_it_does() {
     let seen = status(&mut side, "zone in (a)", &ready);
     assert_eq!(seen.status, None, "so it is written");
     let counts = mooring_allocator_core::book::Counts { total: 9, free: 9, available: 9, ..Default::default() };
-    let write = PoolStatus {
-        counts,
-        ready: true,
-        message: String::new(),
-        overlapping: String::new(),
-        duplicates: String::new(),
-        holders: 0,
-    };
+    let write = PoolStatus { counts, ready: true, ..PoolStatus::default() };
     let target = PoolTarget { reference: seen.reference.clone(), uid: seen.uid.clone(), version: seen.version.clone() };
     let write = Write::PoolStatus(target, write);
     let (_, body) = side.call(&write);
@@ -742,7 +734,8 @@ fn metal3s_claims_are_written_as_its_users_read_them() {
             "finalizers": ["theirs", "ipaddress.ipam.metal3.io"]},
         "spec": {"address": "10.0.0.1", "claim": {"name": "c"}, "pool": {"name": "p"}}});
     side.list(Resource::Metal3Addresses, std::slice::from_ref(&own));
-    assert!(side.index.pool(&reference).unwrap().paused, "its Cluster is paused");
+    let paused = side.index.pool(&reference).unwrap().paused.unwrap().to_string();
+    assert!(paused.starts_with("belongs to Cluster k, which is paused"), "{paused}");
     let key = Key::of_metal3("n", "c");
     let target = Target { key: key.clone(), uid: Uid::from("u-m-c"), version: Version::from("5") };
     let path = "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ipclaims/c";
@@ -796,14 +789,7 @@ fn a_pool_of_metal3s_lists_both_kinds_of_claims() {
     let reference = side.index.pools.keys().next().unwrap().clone();
     let now = side.index.pool(&reference).unwrap();
     let target = PoolTarget { reference, uid: now.uid, version: now.version };
-    let status = mooring_allocator_core::protocol::PoolStatus {
-        counts: mooring_allocator_core::book::Counts::default(),
-        ready: true,
-        message: String::new(),
-        overlapping: String::new(),
-        duplicates: String::new(),
-        holders: 1,
-    };
+    let status = mooring_allocator_core::protocol::PoolStatus { ready: true, holders: 1, ..Default::default() };
     let (call, body) = side.call(&Write::PoolStatus(target.clone(), status));
     assert_eq!(call.path, "/apis/ipam.metal3.io/v1alpha1/namespaces/n/ippools/p/status");
     let indexes = json!({"c": "10.0.0.1", "IPAddressClaim/c": "10.0.0.2", "gone": null});

@@ -78,7 +78,8 @@ impl ServiceController {
     pub fn new(settings: Services, scope: Scope, server: Option<IpAddr>) -> Self {
         let watch_filter = scope.watch_filter.clone();
         let (classes, home) = (settings.classes.clone(), settings.home.as_str().into());
-        let rules = machine::Settings { classes, home, scope };
+        let outside_pools = settings.outside_pools;
+        let rules = machine::Settings { classes, home, scope, outside_pools };
         Self {
             machine: Machine::new(rules),
             intake: Intake::new(server),

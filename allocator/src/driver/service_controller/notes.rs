@@ -93,6 +93,10 @@ impl ServiceController {
                 );
                 (self.service(&service), true, "ServedByAnother".into(), "Release", text)
             }
+            Report::NotHonoured { service, text } => {
+                tracing::warn!(%service, text, "annotations of MetalLB on Service have no effect");
+                (self.service(&service), true, "AnnotationNotHonoured".into(), "Assign", text)
+            }
             Report::PoolRefused { pool, why } => {
                 tracing::warn!(%pool, why, "API server refuses a pool made from the ConfigMap; retrying");
                 let text = format!("the pool {pool} that is made from it is refused: {why}");

@@ -33,6 +33,7 @@ fn services() -> ServiceController {
         classes: ClassRules::default(),
         config_map: ("kube-system".into(), "kubevip".into()),
         home: "mooring".into(),
+        outside_pools: false,
     };
     let scope = Scope { watch_filter: Some("net".into()), ..Scope::default() };
     ServiceController::new(services, scope, None)
@@ -65,6 +66,7 @@ fn a_claim_is_made_with_all_that_it_needs() {
         pool: pool(),
         requested: "10.0.0.5".parse().ok(),
         members,
+        classes: vec![Some("".into())],
         owned: true,
     };
     let (call, body) = sent(services().prepare_write(&index(), &Write::CreateClaim(Box::new(new))));
@@ -75,6 +77,7 @@ fn a_claim_is_made_with_all_that_it_needs() {
     let meta = &body["metadata"];
     assert_eq!(meta["labels"], json!({"mooring.dev/service-family": "ipv4", "cluster.x-k8s.io/watch-filter": "net"}));
     assert_eq!(meta["annotations"]["mooring.dev/services"], "n/web=u-web");
+    assert_eq!(meta["annotations"]["mooring.dev/given-for-classes"], "n/web=");
     assert_eq!(meta["annotations"]["mooring.dev/requested-address"], "10.0.0.5");
     assert_eq!(
         meta["ownerReferences"],
@@ -95,7 +98,9 @@ fn whose_a_claim_is_changes_without_losing_others() {
     index.claims.insert(claim.uid.clone(), claim.key.clone());
     index.protocol.step(crate::clock::moment(), protocol::Event::Claim(claim));
     let both = vec![(Key::new("n", "dns"), Uid::from("u-dns")), (Key::new("n", "web"), Uid::from("u-web"))];
-    let (_, body) = sent(services().prepare_write(&index, &Write::UpdateClaim(target("c"), both, None)));
+    let classes = vec![None, Some("x/y".into())];
+    let (_, body) = sent(services().prepare_write(&index, &Write::UpdateClaim(target("c"), both, classes, None)));
+    assert_eq!(body["metadata"]["annotations"]["mooring.dev/given-for-classes"], "n/web=x/y");
     let owners: Vec<&str> = body["metadata"]["ownerReferences"]
         .as_array()
         .unwrap()
@@ -107,10 +112,14 @@ fn whose_a_claim_is_changes_without_losing_others() {
     assert_eq!((&body["metadata"]["uid"], &body["metadata"]["resourceVersion"]), (&json!("u-c"), &json!("5")));
     // With one of another namespace nobody owns it: the first to go would take it along.
     let across = vec![(Key::new("n", "web"), Uid::from("u-web")), (Key::new("o", "web"), Uid::from("u-o"))];
-    let (_, body) = sent(services().prepare_write(&index, &Write::UpdateClaim(target("c"), across, None)));
+    let (_, body) =
+        sent(services().prepare_write(&index, &Write::UpdateClaim(target("c"), across, vec![None, None], None)));
     assert_eq!(body["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
     let stale = Target { version: Version::from("6"), ..target("c") };
-    assert!(matches!(services().prepare_write(&index, &Write::UpdateClaim(stale, Vec::new(), None)), Prepared::Stale));
+    assert!(matches!(
+        services().prepare_write(&index, &Write::UpdateClaim(stale, Vec::new(), Vec::new(), None)),
+        Prepared::Stale
+    ));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_services::configmap::NewPool;
 use mooring_allocator_services::machine::{Done, Failure, NewClaim, Notice, PoolTarget, Status, Target, Write};
-use mooring_allocator_services::objects::{Ingress, Made, Member};
+use mooring_allocator_services::objects::{GivenClass, Ingress, Made, Member};
 use mooring_allocator_services::{members, words};
 use mooring_api::versions::Version as _;
 use mooring_api::{GROUP, annotations, finalizers, labels};
@@ -48,7 +48,9 @@ impl ServiceController {
     pub fn prepare_write(&self, index: &Index, write: &Write) -> Prepared {
         match write {
             Write::CreateClaim(new) => self.create_claim(index, new),
-            Write::UpdateClaim(target, members, requested) => update_claim(index, target, members, *requested),
+            Write::UpdateClaim(target, members, classes, requested) => {
+                update_claim(index, target, members, classes, *requested)
+            }
             Write::DeleteClaim(target) => {
                 let body = deletion(&target.uid, &target.version);
                 call(Verb::Delete, Resource::Claims, claim_path(index, &target.key), &body)
@@ -79,6 +81,9 @@ impl ServiceController {
 
     fn create_claim(&self, index: &Index, new: &NewClaim) -> Prepared {
         let mut notes = Map::from_iter([(words::SERVICES.to_owned(), members::write(&new.members).into())]);
+        if let Some(classes) = members::write_classes(&new.members, &new.classes) {
+            notes.insert(words::GIVEN_CLASSES.to_owned(), classes.into());
+        }
         if let Some(ip) = new.requested {
             notes.insert(annotations::REQUESTED_ADDRESS.to_owned(), ip.to_string().into());
         }
@@ -162,11 +167,21 @@ fn owners(members: &[Member]) -> Vec<Value> {
     members.iter().map(owner).collect()
 }
 
-fn update_claim(index: &Index, target: &Target, members: &[Member], requested: Option<IpAddr>) -> Prepared {
+fn update_claim(
+    index: &Index,
+    target: &Target,
+    members: &[Member],
+    classes: &[GivenClass],
+    requested: Option<IpAddr>,
+) -> Prepared {
     let claim = index.claim_at(&target.uid, &target.version);
     let Some(service) = claim.and_then(|claim| claim.retained.service.as_ref()) else { return Prepared::Stale };
     let mut metadata = locked(&target.uid, &target.version);
-    let notes = json!({words::SERVICES: members::write(members), annotations::REQUESTED_ADDRESS: requested.map(|ip| ip.to_string())});
+    let notes = json!({
+        words::SERVICES: members::write(members),
+        words::GIVEN_CLASSES: members::write_classes(members, classes),
+        annotations::REQUESTED_ADDRESS: requested.map(|ip| ip.to_string()),
+    });
     metadata.insert("annotations".to_owned(), notes);
     // A claim without owners, because Services of several namespaces share it, stays without owners.
     if service.owned {

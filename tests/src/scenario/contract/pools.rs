@@ -5,6 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::both;
+use super::telling::event;
 use crate::ipam::allocators::Allocator;
 use crate::ipam::scope::{CLAIM, POOL, Scope};
 use crate::ipam::server::place_in;
@@ -27,6 +28,8 @@ pub fn all() -> Vec<Test<()>> {
         both!(shrunk, "shrunk-pool-counts-what-is-out-of-range"),
         both!(overlapping, "overlapping-pools-share-one-view"),
         both!(networks, "pools-of-different-networks-do-not"),
+        both!(apart, "pools-of-two-namespaces-with-one-range-are-told-at-once"),
+        both!(held_elsewhere, "what-another-pools-claims-have-is-not-free"),
     ]
     .into_iter()
     .flatten()
@@ -252,6 +255,42 @@ async fn overlapping(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     ensure!(third.ip() == scope.ip(11), "{}", third.ip());
     scope.merge(POOL, "q", json!({"spec": scope.range(12, 12)})).await?;
     scope.pool_says(POOL, "p", "Overlapping", false).await?;
+    scope.sound().await
+}
+
+/// A pool for each cluster in a namespace of its own, all of one range: each may give an address of it, and people are told.
+async fn apart(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    let other = scope.rig.scope().await?;
+    scope.pool("p", scope.range(10, 12)).await?;
+    scope.pool_says(POOL, "p", "Overlapping", false).await?;
+    other.pool("p", scope.range(12, 14)).await?;
+    for one in [scope, &other] {
+        let (reason, message) = one.pool_says(POOL, "p", "Overlapping", true).await?;
+        ensure!(reason == "SharedWithOtherPools" && message.contains("1 pool of another namespace"), "{message}");
+        ensure!(message.contains("--one-network") && !message.contains("/p"), "{message}");
+        let told = event(one, "p", "SharedWithOtherPools").await?;
+        ensure!(told["type"] == "Warning" && told["note"].as_str() == Some(&*message), "{told}");
+    }
+    other.delete(POOL, "p").await?;
+    scope.pool_says(POOL, "p", "Overlapping", false).await?;
+    Ok(())
+}
+
+/// FREE is what claims may be given, and who waits is told which pools' claims have the addresses.
+async fn held_elsewhere(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    scope.pool("has", scope.range(10, 10)).await?;
+    scope.claim("first", "has").await?;
+    scope.bound("first").await?;
+    scope.pool("lacks", scope.range(10, 10)).await?;
+    scope.counts(POOL, "lacks", [1, 0, 0, 0]).await?;
+    let (_, message) = scope.pool_says(POOL, "lacks", "Exhausted", true).await?;
+    ensure!(message.contains("condition Overlapping"), "{message}");
+    scope.claim("second", "lacks").await?;
+    scope.refused_with("second", "PoolExhausted", &format!("InClusterIPPool {}/has", scope.ns)).await?;
+    scope.delete(CLAIM, "first").await?;
+    scope.bound("second").await?;
+    scope.counts(POOL, "lacks", [1, 0, 1, 0]).await?;
+    scope.counts(POOL, "has", [1, 0, 0, 0]).await?;
     scope.sound().await
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::both;
 use crate::ipam::allocators::Allocator;
-use crate::ipam::scope::{CLAIM, POOL, Scope};
+use crate::ipam::scope::{ADDRESS, CLAIM, POOL, Scope};
 use crate::ipam::world::SOON;
 use crate::observe::now;
 use crate::runner::Test;
@@ -13,7 +13,7 @@ use crate::runner::Test;
 pub fn all() -> Vec<Test<()>> {
     [
         both!(pool_ready, "pool-says-ready"),
-        both!(pool_wrong, "pool-that-makes-no-sense-says-so-and-gives-nothing"),
+        both!(misplaced, "wrong-pre-allocations-stop-their-claims-alone"),
         both!(duplicates, "duplicates-are-found-and-told"),
         both!(events, "events-of-allocation-and-release"),
         both!(metrics, "metrics"),
@@ -33,24 +33,33 @@ async fn pool_ready(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     Ok(())
 }
 
-async fn pool_wrong(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
-    // Errors that the API server cannot see: one address for two claims, and an address that the pool does not have.
+/// Mistakes that the API server cannot see: one address for two claims, and an address that the pool does not have. They stop the
+/// claims that they name, and no other.
+async fn misplaced(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
     let wrong = [
-        ("twice", json!({"a": scope.ip(10), "b": scope.ip(10)}), "can be one claim's only"),
-        ("outside", json!({"a": scope.ip(99)}), "not in the pool"),
+        ("twice", 10, json!({"a": scope.ip(10), "b": scope.ip(10)}), scope.ip(11), "can be one claim's only"),
+        ("outside", 30, json!({"a": scope.ip(99)}), scope.ip(30), "not in the pool"),
     ];
-    for (name, kept, said) in wrong {
-        let mut spec = scope.range(10, 20);
+    for (name, first, kept, others, said) in wrong {
+        let mut spec = scope.range(first, first + 9);
         spec["preAllocations"] = kept;
         scope.pool(name, spec).await?;
-        let (reason, message) = scope.pool_says(POOL, name, "Ready", false).await?;
-        ensure!(reason == "InvalidSpec" && message.contains(said), "{name}: {reason} {message}");
-        scope.claim(name, name).await?;
-        scope.refused_with(name, "PoolNotReady", said).await?;
+        let (reason, message) = scope.pool_says(POOL, name, "PreAllocationsInvalid", true).await?;
+        ensure!(reason == "PreAllocationRefused" && message.contains(said), "{name}: {reason} {message}");
+        scope.pool_says(POOL, name, "Ready", true).await?;
+        let told = event(scope, name, "PreAllocationRefused").await?;
+        ensure!(told["type"] == "Warning" && told["note"].to_string().contains(said), "{told}");
+        scope.claim("a", name).await?;
+        scope.refused_with("a", "AllocationFailed", said).await?;
+        let other = format!("other-{name}");
+        scope.claim(&other, name).await?;
+        let bound = scope.bound(&other).await?;
+        ensure!(bound.ip() == others, "{}", bound.ip());
         scope.merge(POOL, name, json!({"spec": {"preAllocations": null}})).await?;
-        scope.bound(name).await?;
-        let (reason, _) = scope.pool_says(POOL, name, "Ready", true).await?;
-        ensure!(reason == "PoolReady", "{reason}");
+        scope.bound("a").await?;
+        scope.pool_says(POOL, name, "PreAllocationsInvalid", false).await?;
+        scope.delete(CLAIM, "a").await?;
+        scope.gone(ADDRESS, "a").await?;
     }
     Ok(())
 }
@@ -74,8 +83,8 @@ async fn duplicates(scope: &Scope<'_>, allocator: &Allocator) -> Result<()> {
     Ok(())
 }
 
-/// Waits for an Event about a claim.
-async fn event(scope: &Scope<'_>, claim: &str, reason: &str) -> Result<Value> {
+/// Waits for an Event about a claim, or a pool.
+pub(super) async fn event(scope: &Scope<'_>, claim: &str, reason: &str) -> Result<Value> {
     let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", scope.ns);
     let deadline = now() + SOON;
     loop {

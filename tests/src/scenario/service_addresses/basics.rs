@@ -26,6 +26,8 @@ pub fn all() -> Vec<Test<()>> {
         service!(names, "a-name-that-others-put-into-the-status-stays"),
         service!(node, "an-address-that-is-a-nodes-is-exchanged"),
         service!(other_network, "an-address-somebody-else-is-heard-to-have-is-exchanged"),
+        service!(in_metallbs_words, "who-asks-in-metallbs-words-is-told"),
+        story!("service-addresses", outside, "outside-all-pools-where-that-is-allowed", 5),
         story!("service-addresses", classes, "both-modes-of-classes", 5),
         story!("service-addresses", off, "off-leaves-services-alone", 5),
     ]
@@ -313,6 +315,46 @@ async fn other_network(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
 /// The annotation of a pool that serves Services.
 fn default() -> Value {
     json!({"annotations": {"mooring.dev/service-default": "true"}})
+}
+
+/// What `MetalLB`'s annotations ask for has no effect, and an Event says what to write instead.
+async fn in_metallbs_words(scope: &Scope<'_>, _: &Allocator) -> Result<()> {
+    scope.default_pool("p", 10, 19).await?;
+    let asks = json!({"metallb.universe.tf/loadBalancerIPs": scope.ip(15), "metallb.io/allow-shared-ip": "k"});
+    scope.noted("web", asks).await?;
+    let work = async {
+        let has = scope.advertised("web").await?;
+        ensure!(has == [scope.ip(10)], "{has:?}");
+        for part in ["metallb.universe.tf/loadBalancerIPs has no effect", "mooring.dev/sharing-key"] {
+            scope.until_event(&scope.ns, "web", "AnnotationNotHonoured", part).await?;
+        }
+        scope.no_services().await
+    };
+    scope.with_agents(work).await
+}
+
+/// `--services-outside-pools=on`: as with kube-vip's cloud provider, an address need not be in a pool.
+async fn outside(_: &mut Ctx<()>) -> Result<()> {
+    let rig = AllocatorRig::up(Crds::Standalone).await?;
+    let allocator = rig.start_with("allocator", &["--leader-election=false", "--services-outside-pools=on"]).await?;
+    let scope = rig.scope().await?;
+    scope.default_pool("p", 10, 19).await?;
+    scope.node("n1", &scope.ip(51)).await?;
+    let work = async {
+        scope.noted("web", json!({ADDRESSES: scope.ip(50)})).await?;
+        let has = scope.advertised("web").await?;
+        ensure!(has == [scope.ip(50)], "{has:?}");
+        scope.noted("twice", json!({ADDRESSES: scope.ip(50)})).await?;
+        scope.service_says("twice", "AddressTaken", &scope.ip(50)).await?;
+        scope.noted("node", json!({ADDRESSES: scope.ip(51)})).await?;
+        scope.service_says("node", "AddressOfNode", "n1").await?;
+        scope.delete_service("web").await?;
+        let has = scope.advertised("twice").await?;
+        ensure!(has == [scope.ip(50)], "{has:?}");
+        scope.no_services().await
+    };
+    scope.with_agents(work).await?;
+    allocator.stop().await
 }
 
 /// With kube-vip's settings: which Services are ours.

@@ -49,10 +49,8 @@ impl<P: Provider> Machine<P> {
             }
             // The allocator leaves a paused claim alone. Claims of a paused pool may still be informed.
             if claim.hold == Hold::None && !claim.deleting && claim.bound.is_none() {
-                let message = format!(
-                    "{} is paused, until its annotation is taken off, or the namespaces that it selects are listed",
-                    claim.pool
-                );
+                let why = self.pool(&claim.pool).and_then(|pool| pool.paused.as_ref()).map(ToString::to_string);
+                let message = format!("{} {}", claim.pool, why.as_deref().unwrap_or("is paused"));
                 self.set_condition(slot, &claim, Reason::PoolNotReady, message);
             }
             return;

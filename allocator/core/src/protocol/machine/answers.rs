@@ -52,7 +52,9 @@ impl<P: Provider> Machine<P> {
                 let Some(pool) = self.pools.get_mut(reference).filter(|pool| pool.pending == Some(id)) else { return };
                 pool.pending = None;
                 pool.retry.failures = if result.is_ok() { 0 } else { pool.retry.failures + 1 };
-                pool.spoiled = base(&write).cloned();
+                // After an error that another version does not mend, the whole time passes.
+                let passes = matches!(result, Ok(_) | Err(Failure::Conflict));
+                pool.spoiled = base(&write).filter(|_| passes).cloned();
                 // If the watch was quicker, what it showed counts: the pool may have been changed since the write.
                 if let (Ok(_), Write::PoolStatus(target, status)) = (&result, &write)
                     && target.version == pool.pool.version

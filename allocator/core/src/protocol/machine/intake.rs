@@ -399,7 +399,8 @@ impl<P: Provider> Machine<P> {
             self.work.mark(Who::Claim(claim));
         }
         if entry.fate == (Fate::Goes { rest: true }) {
-            self.report(Report::Released { address: entry.address.own_key(), block: entry.block });
+            let (address, pool) = (entry.address.own_key(), entry.address.pool.clone());
+            self.report(Report::Released { address, pool, block: entry.block });
         }
         self.work.mark(Who::Pool(entry.address.pool.clone()));
     }
@@ -408,7 +409,7 @@ impl<P: Provider> Machine<P> {
         let reference = pool.reference.clone();
         let told = |p: &Pool| {
             let network = p.plan.as_ref().ok().map(|plan| plan.network.clone());
-            (p.uid.clone(), p.generation, p.paused, p.deleting, network, p.remote.clone())
+            (p.uid.clone(), p.generation, p.paused.clone(), p.deleting, network, p.remote.clone())
         };
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);

@@ -16,6 +16,7 @@ use super::{Machine, RETRY, STATUS_BEHIND, Who};
 pub(super) struct PoolSlot {
     pub(super) pool: Pool,
     pub(super) pending: Option<u64>,
+    /// A write at this version was done, or came too late: the next one waits until the watch shows another version.
     pub(super) spoiled: Option<Version>,
     pub(super) retry: Retry,
     /// When the status is due to be written.
@@ -43,11 +44,11 @@ impl<P: Provider> Machine<P> {
         let now = self.work.now();
         let who = Who::Pool(reference.clone());
         let Some(slot) = self.pools.get_mut(reference) else { return };
-        if slot.pending.is_some() || slot.pool.paused {
+        if slot.pending.is_some() || slot.pool.paused.is_some() {
             return;
         }
-        if slot.spoiled.as_ref() != Some(&slot.pool.version) {
-            slot.spoiled = None;
+        if slot.spoiled.take_if(|version| *version != slot.pool.version).is_some() {
+            slot.retry.not_before = Duration::ZERO;
         }
         if slot.retry.not_before > now {
             let at = slot.retry.not_before;

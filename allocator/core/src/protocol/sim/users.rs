@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::names::{ClaimKind, Key, Uid, Version};
-use crate::protocol::{Address, Claim, Hold, Links};
+use crate::protocol::{Address, Claim, Hold, Links, Paused};
 use crate::retained_meta::RetainedMeta;
 
 use super::store::{named_after, place};
@@ -116,10 +116,10 @@ impl World {
             pool.finalizer &= !self.dice.one_in(4);
         } else {
             pool.plan = plan_of(i, self.dice.roll(4));
-            pool.paused = self.dice.one_in(8);
+            pool.paused = self.dice.one_in(8).then_some(Paused::Annotation);
         }
         let plan = pool.plan.as_ref().ok().map(|p| (&p.usable, p.quarantine));
-        self.trace.push(format!("pool p{i}: {plan:?} paused {} deleting {}", pool.paused, pool.deleting));
+        self.trace.push(format!("pool p{i}: {plan:?} paused {} deleting {}", pool.paused.is_some(), pool.deleting));
         self.store.put_pool(pool);
     }
 
@@ -303,12 +303,12 @@ impl World {
                 // Without its spec, an outside system cannot be asked.
                 Some(mut pool) if i == OUTSIDE && pool.plan.is_err() => {
                     pool.plan = plan_of(i, 0);
-                    pool.paused = false;
+                    pool.paused = None;
                     pool.generation += 1;
                     self.store.put_pool(pool);
                 }
-                Some(mut pool) if pool.paused => {
-                    pool.paused = false;
+                Some(mut pool) if pool.paused.is_some() => {
+                    pool.paused = None;
                     pool.generation += 1;
                     self.store.put_pool(pool);
                 }

@@ -134,7 +134,7 @@ impl World {
             generation: 1,
             plan: plan_of(pool, 0),
             remote: use_of(pool),
-            paused: false,
+            paused: None,
             deleting: false,
             finalizer: false,
             status: None,

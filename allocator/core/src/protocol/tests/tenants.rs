@@ -150,3 +150,24 @@ fn a_claim_that_waits_for_an_object_of_another_namespace_does_not_name_it() {
         assert_eq!(told.contains("victim/secret"), named, "{told}");
     }
 }
+
+#[test]
+fn who_waits_because_other_pools_claims_have_the_addresses_is_told_which_pools_and_what_is_free() {
+    let mut bench = Bench::new(&[]);
+    bench.put_pool(of_all("all"), spec("10.0.0.1").plan());
+    let other = PoolRef::new(PoolKind::InClusterIPPool, "victim", "own");
+    bench.put_pool(other.clone(), spec("10.0.0.1-10.0.0.2").plan());
+    bench.start();
+    bench.make(Claim { pool: Arc::new(other), ..of("victim", "has", "all") });
+    for (namespace, named) in [("evil", "1 pool of another namespace"), ("victim", "InClusterIPPool victim/own")] {
+        bench.make(of(namespace, "waits", "all"));
+        let told = bench.store.claims[&Key::new(namespace, "waits")].condition.clone().unwrap();
+        assert_eq!(told.reason, Reason::PoolExhausted);
+        let told = told.message;
+        assert!(told.contains("1 for other claims") && told.contains(named), "{told}");
+        assert!(namespace == "victim" || !told.contains("victim"), "{told}");
+    }
+    bench.rest(1);
+    let counts = bench.store.pools[&of_all("all")].status.as_ref().unwrap().counts;
+    assert_eq!((counts.total, counts.used, counts.free, counts.available), (1, 0, 0, 0));
+}

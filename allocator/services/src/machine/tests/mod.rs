@@ -1,6 +1,7 @@
 //! The machine against a small world: an API server, an allocator, and agents, each as simple as it can be.
 
 mod basics;
+mod classes;
 mod families;
 mod flaws;
 mod inviting;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mooring_allocator_core::names::Key;
 use mooring_allocator_core::pool::PoolSpec;
+use mooring_names::metallb::MetalLb;
 
 use super::world::{World, ip};
 use crate::machine::testing::{pool, service};
@@ -395,4 +396,42 @@ fn within_budget(
     let writes = world.writes - before;
     assert!((1..60).contains(&writes), "{writes} writes in half an hour");
     world.push(Event::Tick);
+}
+
+#[test]
+fn who_asks_in_metallbs_words_is_told_once_what_to_write_instead() {
+    let told = |world: &mut World| -> Vec<String> {
+        let all = std::mem::take(&mut world.reports);
+        all.into_iter()
+            .filter_map(|one| if let Report::NotHonoured { text, .. } = one { Some(text) } else { None })
+            .collect()
+    };
+    let reads = |names: &[&str]| MetalLb::read(|name| names.contains(&name).then_some("x"));
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    let mut one = service("a", "web");
+    one.notes.metallb = reads(&["metallb.universe.tf/loadBalancerIPs", "metallb.io/allow-shared-ip"]);
+    let web = world.apply(one);
+    // Of another class: not Mooring's, and nobody's business.
+    let mut other = Service { class: Some("example.com/lb".into()), ..service("a", "other") };
+    other.notes.metallb = reads(&["metallb.io/address-pool"]);
+    world.apply(other);
+    // It says the same in Mooring's words.
+    let mut both = service("a", "both");
+    both.notes.metallb = reads(&["metallb.io/loadBalancerIPs", "metallb.io/allow-shared-ip"]);
+    (both.notes.addresses, both.notes.sharing_key) = (Some("10.0.0.7".into()), Some("k".into()));
+    world.apply(both);
+    world.run();
+    let all = told(&mut world);
+    assert_eq!(all.len(), 1, "{all:?}");
+    for part in ["metallb.universe.tf/loadBalancerIPs", "kube-vip.io/loadbalancerIPs", "mooring.dev/sharing-key"] {
+        assert!(all[0].contains(part), "{all:?}");
+    }
+    world.later(60);
+    world.fail_over();
+    world.later(60);
+    assert_eq!(told(&mut world), Vec::<String>::new(), "neither again, nor by the next allocator");
+    world.edit(&web, |web| web.notes.metallb = reads(&["metallb.io/address-pool"]));
+    world.run();
+    let all = told(&mut world);
+    assert!(all.len() == 1 && all[0].contains("mooring.dev/pool"), "{all:?}");
 }

@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use mooring_allocator_core::names::{Key, Uid};
 
-use super::several::of_namespaces;
-use super::world::{BOTH, Queue, World, ip};
-use crate::class::ClassRules;
+use super::classes::{OTHER, unbalanced};
+use super::several::{of_class, of_namespaces};
+use super::world::{BOTH, Queue, World, ip, settings};
 use crate::machine::testing::{StoredClaim, ports, service};
-use crate::machine::{Done, Event, Failure, Kind};
+use crate::machine::{Done, Event, Failure, Kind, Settings};
 use crate::objects::{FamilyPolicy, Ingress, Pool, Reserved, Service};
 use crate::ports::{Protocol, clash};
 use crate::record;
@@ -266,7 +266,8 @@ fn always(world: &World, edited: &BTreeSet<Key>) {
         for (object, ip) in record::read(service.notes.record.as_deref()) {
             // A Service that was restored has its record from before, and perhaps no claim.
             let member = (service.key.clone(), service.uid.clone());
-            if world.claims.get(&object).is_some_and(|claim| claim.members.contains(&member)) {
+            let given = world.addresses.get(&object).is_some_and(|address| address.address == Some(ip));
+            if given && world.claims.get(&object).is_some_and(|claim| claim.members.contains(&member)) {
                 has.entry(ip).or_default().push(service);
             }
         }
@@ -319,9 +320,9 @@ fn is_invited(world: &World, service: &Service, claims: &[&StoredClaim]) -> bool
 /// What is true when nothing goes on any more.
 fn at_rest(world: &World, edited: &BTreeSet<Key>) {
     always(world, edited);
-    let rules = ClassRules::default();
-    let ours =
-        |service: &Service| service.load_balancer && !service.notes.ignore && rules.accept(service.class.as_deref());
+    let ours = |service: &Service| {
+        service.load_balancer && !service.notes.ignore && world.accepts_class(service.class.as_deref())
+    };
     // Nothing is leaked: each claim is somebody's, and each Service has one for each family.
     for claim in world.claims.values() {
         assert!(!claim.deleting && !claim.members.is_empty(), "{claim:?}");
@@ -348,7 +349,12 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         assert!(is_invited(world, service, &claims), "{service:?}: {claims:?}");
         let lines = record::read(service.notes.record.as_deref());
         if !ours(service) {
-            assert!(claims.is_empty() && lines.is_empty() && service.condition.is_none(), "{service:?}");
+            // Of a Service without a claim, an allocator that starts does not know who wrote on it.
+            let bare = lines.is_empty() && service.condition.is_none();
+            let unknown = world.changes_classes
+                && (world.starts > 1 + usize::from(world.has_peer())
+                    || service.uid.to_string().starts_with("uid-restored"));
+            assert!(claims.is_empty() && (bare || (unknown && service.load_balancer)), "{service:?}");
             assert!(world.standing(key).is_none());
             continue;
         }
@@ -362,7 +368,9 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         let waits = !standing.ready && (told || service.families.len() > 1);
         let lacks =
             |(object, ip): &record::Line| world.addresses.get(object).is_none_or(|one| one.address != Some(*ip));
-        if waits && service.uid.to_string().starts_with("uid-restored") && lines.iter().any(lacks) {
+        // So does one that comes back to its class before its record is taken off, perhaps from another allocator.
+        let from_before = service.uid.to_string().starts_with("uid-restored") || world.changes_classes;
+        if waits && from_before && lines.iter().any(lacks) {
             let of_before = |shown: &Ingress| lines.iter().any(|(_, ip)| *ip == shown.ip);
             assert!(service.ingress.iter().all(of_before), "{service:?}");
             continue;
@@ -393,7 +401,9 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         if &*standing.reason == "PoolExhausted" {
             let waiting = claims.iter().filter(|claim| claim.bound.is_none());
             for claim in waiting {
-                assert_eq!(world.free(&claim.pool), None, "{claim:?}");
+                // Of two families, one may ask for an address that is taken.
+                let taken = claim.requested.is_some_and(|ip| world.used().contains(&ip));
+                assert!(taken || world.free(&claim.pool).is_none(), "{claim:?}");
             }
         }
         let both = service.policy == FamilyPolicy::RequireDualStack && service.families.len() == 2;
@@ -419,12 +429,43 @@ fn kept(world: &World, live: &BTreeMap<IpAddr, Service>) {
     }
 }
 
+/// A Service gets another class, or goes back: its type changes for a moment. Watches show both edits, or what came of them.
+fn another_class(dice: &mut Dice, world: &mut World) {
+    let keys: Vec<Key> = world.services.keys().cloned().collect();
+    if keys.is_empty() {
+        return;
+    }
+    let key = dice.one(&keys);
+    let class =
+        *dice.one(&[None, None, Some(OTHER), Some(OTHER), Some("nobodys.io/lb"), Some("kube-vip.io/kube-vip-class")]);
+    if dice.chance(50) {
+        world.edit(key, unbalanced);
+    }
+    world.edit(key, |service| {
+        unbalanced(service);
+        (service.load_balancer, service.class) = (true, class.map(Into::into));
+    });
+}
+
 fn life(seed: u64, operations: u64) {
+    some_life(seed, operations, false);
+}
+
+/// One in which Services change their classes, and perhaps with an allocator of another class.
+fn life_with_classes(seed: u64, operations: u64) {
+    some_life(seed, operations, true);
+}
+
+fn some_life(seed: u64, operations: u64, classes: bool) {
     let mut dice = Dice(seed);
     let mut world = World::before(dice.one::<&[(&str, &str)]>(CONFIGS));
     let mut live: BTreeMap<IpAddr, Service> = BTreeMap::new();
     world.two_steps = true;
-    if dice.chance(25) {
+    world.changes_classes = classes;
+    if classes && dice.chance(50) {
+        world.start();
+        world.start_another(of_class(OTHER));
+    } else if dice.chance(25) {
         world.set(of_namespaces(&["a"]));
         world.start();
         world.start_another(of_namespaces(&["b"]));
@@ -433,6 +474,7 @@ fn life(seed: u64, operations: u64) {
             live.insert(ip, old.clone());
             world.apply(old);
         }
+        world.set(Settings { outside_pools: seed % 4 == 1, ..settings() });
         world.start();
     }
     let mut late: Vec<Queue> = Vec::new();
@@ -441,7 +483,11 @@ fn life(seed: u64, operations: u64) {
         let before: BTreeMap<Key, _> = world.services.iter().map(|(key, s)| (key.clone(), s.ports.clone())).collect();
         let services = world.services.clone();
         world.change_places(dice.chance(50));
-        operation(&mut dice, &mut world, serial);
+        if classes && dice.chance(25) {
+            another_class(&mut dice, &mut world);
+        } else {
+            operation(&mut dice, &mut world, serial);
+        }
         live.retain(|ip, old| services.get(&old.key) == world.services.get(&old.key) && !world.others.contains(ip));
         // Those whose ports somebody changed while they may have shared.
         edited.extend(
@@ -552,6 +598,15 @@ fn number(name: &str, otherwise: u64) -> u64 {
 /// `SIM_FIRST` and `SIM_SEEDS` choose the seeds; `SERVICES_TRACE` prints what happens.
 #[test]
 fn whatever_happens() {
+    lives(life);
+}
+
+#[test]
+fn whatever_happens_with_classes() {
+    lives(life_with_classes);
+}
+
+fn lives(life: fn(u64, u64)) {
     let first = number("SIM_FIRST", 0);
     for seed in first..first + number("SIM_SEEDS", 150) {
         let result = std::panic::catch_unwind(|| life(seed, 60));

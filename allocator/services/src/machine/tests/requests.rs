@@ -1,11 +1,14 @@
 //! Addresses that are asked for.
 
+use std::sync::Arc;
+
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
 use mooring_allocator_core::pool::{Network, PoolSpec};
 use mooring_allocator_core::protocol::Rest;
 
-use super::world::{World, ip};
+use super::world::{World, ip, settings};
+use crate::machine::Settings;
 use crate::machine::testing::{pool, service};
 use crate::objects::{FamilyPolicy, Reserved, Service};
 
@@ -328,4 +331,61 @@ fn of_what_people_ask_for_only_the_families_that_the_service_has_come_back() {
     world.edit(&web, |one| one.notes.ignore = false);
     world.run();
     assert_eq!(world.shows(&web), "10.0.0.9");
+}
+
+#[test]
+fn an_address_outside_all_pools_is_given_where_that_is_allowed_and_never_twice() {
+    let mut world = world();
+    world.set(Settings { outside_pools: true, ..settings() });
+    world.start();
+    world.reserve(&[("10.8.0.2", Reserved::Node("n1".into())), ("10.8.0.3", Reserved::ControlPlane)]);
+    let mut own = pool("own", &["10.2.0.1-10.2.0.9"]);
+    own.default = false;
+    let spec = PoolSpec {
+        addresses: vec!["10.2.0.1-10.2.0.9".into()],
+        excluded_addresses: vec!["10.2.0.5".into()],
+        gateway: Some("10.2.0.254".into()),
+        prefix: 24,
+        ..PoolSpec::default()
+    };
+    own.plan = spec.plan().map(Arc::new).map_err(|_| "wrong".into());
+    world.pool(own, spec);
+    world.run();
+    let web = world.apply(asks("web", "10.9.9.9"));
+    let mut field = service("a", "field");
+    field.load_balancer_ip = Some("192.168.7.7".into());
+    let field = world.apply(field);
+    world.run();
+    assert_eq!((&*world.shows(&web), &*world.shows(&field)), ("10.9.9.9", "192.168.7.7"));
+    let second = world.apply(asks("second", "10.9.9.9"));
+    world.run();
+    world.refused(&second, "AddressTaken", "Service a/web has 10.9.9.9");
+    // Nodes, the control plane; another namespace's pool; what a pool excludes, and its gateway; who names a pool.
+    for (ip, reason) in [
+        ("10.8.0.2", "AddressOfNode"),
+        ("10.8.0.3", "AddressOfControlPlane"),
+        ("10.1.0.1", "AddressNotInPool"),
+        ("10.2.0.5", "AddressNotInPool"),
+        ("10.2.0.254", "AddressNotInPool"),
+    ] {
+        let key = world.apply(asks("not", ip));
+        world.run();
+        world.refused(&key, reason, ip);
+    }
+    let mut names = asks("names", "10.9.9.8");
+    names.notes.pool = Some("own".into());
+    let names = world.apply(names);
+    world.run();
+    assert_eq!(world.shows(&names), "");
+    // The next allocator knows them; the pool that was made goes with the last of them.
+    world.fail_over();
+    world.later(60);
+    assert_eq!((&*world.shows(&web), &*world.shows(&field)), ("10.9.9.9", "192.168.7.7"));
+    world.delete(&web);
+    world.run();
+    assert_eq!(world.shows(&second), "10.9.9.9");
+    world.delete(&second);
+    world.delete(&field);
+    world.later(60);
+    assert!(!world.pools.keys().any(|pool| pool.name.contains("kept")), "{:?}", world.pools.keys());
 }

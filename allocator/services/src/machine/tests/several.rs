@@ -17,7 +17,7 @@ pub(super) fn of_namespaces(names: &[&str]) -> Settings {
 }
 
 /// One that handles the Services of this class.
-fn of_class(name: &str) -> Settings {
+pub(super) fn of_class(name: &str) -> Settings {
     let classes = ClassRules { names: vec![name.to_owned()], only: false, legacy: false };
     Settings { classes, ..settings() }
 }
@@ -27,12 +27,12 @@ fn classed(name: &str, class: &str) -> Service {
 }
 
 /// The key and uid of each claim.
-fn claims(world: &World) -> Vec<String> {
+pub(super) fn claims(world: &World) -> Vec<String> {
     world.claims.values().filter(|claim| !claim.deleting).map(|claim| format!("{} {}", claim.key, claim.uid)).collect()
 }
 
 /// Time passes, and nothing is to change.
-fn nothing_changes(world: &mut World) {
+pub(super) fn nothing_changes(world: &mut World) {
     let (before, services, writes) = (claims(world), world.services.clone(), world.writes);
     for _ in 0..4 {
         world.later(40);

@@ -203,7 +203,7 @@ fn who_shows_an_address_keeps_it_when_allow_share_is_turned_off() {
                 world.deliver(event);
             }
             let (id, joins) = world.todo.pop_front().unwrap();
-            assert!(matches!(&joins, Write::UpdateClaim(_, members, _) if members.len() == 2), "{joins:?}");
+            assert!(matches!(&joins, Write::UpdateClaim(_, members, ..) if members.len() == 2), "{joins:?}");
             // Before the claim is shown as the other one's, or even before it is the other one's.
             world.configure(&[("cidr-global", "10.0.0.0/24")]);
             let result = if written { world.execute(&joins) } else { Err(Failure::Unknown) };

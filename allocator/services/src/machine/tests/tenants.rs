@@ -124,6 +124,7 @@ fn forged(world: &mut World, namespace: &str, members: Vec<Member>) -> Key {
         pool: world.pools.keys().next().unwrap().clone(),
         requested: None,
         members,
+        classes: Vec::new(),
         bound: None,
         refused: None,
         deleting: false,

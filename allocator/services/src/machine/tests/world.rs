@@ -88,6 +88,10 @@ pub(super) struct World {
     pub(super) writes: usize,
     haunted: bool,
     traces: bool,
+    /// How often an allocator has begun to lead.
+    pub(super) starts: usize,
+    /// Services change their classes.
+    pub(super) changes_classes: bool,
     /// How long the machine has thought.
     pub(super) thought: Duration,
     /// Whether nodes advertise.
@@ -102,7 +106,7 @@ pub(super) fn ip(text: &str) -> IpAddr {
 }
 
 pub(super) fn settings() -> Settings {
-    Settings { classes: ClassRules::default(), home: "mooring".into(), scope: Scope::default() }
+    Settings { classes: ClassRules::default(), home: "mooring".into(), scope: Scope::default(), outside_pools: false }
 }
 
 /// Another allocator, which leads by a Lease of its own.
@@ -175,6 +179,8 @@ impl World {
             writes: 0,
             haunted: false,
             traces: std::env::var_os("SERVICES_TRACE").is_some(),
+            starts: 0,
+            changes_classes: false,
             thought: Duration::ZERO,
             agents: true,
             allocates: true,
@@ -215,6 +221,12 @@ impl World {
         self.swap();
     }
 
+    /// Whether an allocator serves Services of this class.
+    pub(super) fn accepts_class(&self, class: Option<&str>) -> bool {
+        let settings = std::iter::once(&self.settings).chain(self.peer.iter().map(|peer| &peer.settings));
+        settings.into_iter().any(|settings| settings.classes.accept(class))
+    }
+
     /// Whether there is a second allocator.
     pub(super) fn has_peer(&self) -> bool {
         self.peer.is_some()
@@ -239,6 +251,7 @@ impl World {
     }
 
     fn begin(&mut self, queues: Queues) {
+        self.starts += 1;
         self.machine = Machine::new(self.settings.clone());
         self.haunted |= !self.todo.is_empty();
         self.ghosts.extend(self.todo.drain(..).map(|(_, write)| write));
@@ -645,6 +658,7 @@ impl World {
                     pool: new.pool.clone(),
                     requested: new.requested,
                     members: new.members.clone(),
+                    classes: new.classes.clone(),
                     bound: None,
                     refused: None,
                     deleting: false,
@@ -653,12 +667,14 @@ impl World {
                 self.push(Event::Claim(Box::new(claim.shown())));
                 Ok(Done::There(version))
             }
-            Write::UpdateClaim(target, members, requested) => {
+            Write::UpdateClaim(target, members, classes, requested) => {
                 let mut claim = self.claims.get(&target.key).cloned().ok_or(Failure::NotFound)?;
                 if claim.uid != target.uid || claim.version != target.version {
                     return Err(Failure::Conflict);
                 }
-                (claim.members, claim.requested) = (members.clone(), *requested);
+                let before = claim.clone();
+                (claim.members, claim.classes, claim.requested) = (members.clone(), classes.clone(), *requested);
+                assert_ne!(claim, before, "a write that changes nothing");
                 claim.version = self.fresh();
                 self.claims.insert(target.key.clone(), claim.clone());
                 self.push(Event::Claim(Box::new(claim.shown())));
