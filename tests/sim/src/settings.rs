@@ -133,6 +133,7 @@ impl<S: Subject> Settings<S> {
             let link = Link {
                 name: format!("eth{segment}"),
                 // The agent declares all ports of a bond, the one in use first.
+                altnames: vec![],
                 macs: [port, port ^ 1]
                     .into_iter()
                     .take(if self.replaced { 1 } else { 2 })

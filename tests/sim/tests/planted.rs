@@ -1,7 +1,7 @@
 //! The checks find bugs: each of those that can be planted in the cores, within so many seeds.
 //!
-//! `SIM_BUG=name,name` looks for some of them, `SIM_SEEDS=n` within so many seeds. `SIM_DRAWN=1` looks for each as drawn runs find
-//! it, also where a seed is known that does.
+//! `SIM_BUG=name,name` looks for some of them, `SIM_SEEDS=n` within so many seeds, `SIM_FIRST=n` beginning with that one. `SIM_DRAWN=1`
+//! looks for each as drawn runs find it, also where a seed is known that does.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use mooring_sim::subject::Subject;
 const SEEDS: u64 = 10_000;
 /// Drawn runs do not find these within so many seeds: whoever looks for them begins with the seed that found them.
 const BEYOND: [Bug; 1] = [Bug::DefendsWhenCutOff];
-/// Bugs that drawn runs find late, and the seed that found each. If that seed finds it no more, the search begins at 0.
+/// Bugs that drawn runs find late, and the seed that found each. If that seed finds it no more, the search begins at the first.
 const LATE: [(Bug, u64); 7] = [
     (Bug::BelievesKeptDeclaration, 69),
     (Bug::DefendFromMemory, 174),
@@ -64,7 +64,8 @@ fn each_is_found<S: Subject>(networks: bool, bugs: &[Bug], late: &[(Bug, u64)]) 
     let only = std::env::var("SIM_BUG").ok();
     let wanted = |bug: &Bug| only.as_ref().is_none_or(|names| names.split(',').any(|name| name == format!("{bug:?}")));
     let drawn = std::env::var_os("SIM_DRAWN").is_some();
-    let seeds = std::env::var("SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (from, seeds) = (number("SIM_FIRST").unwrap_or(0), number("SIM_SEEDS").unwrap_or(SEEDS));
     let mut hidden = vec![];
     for bug in bugs.iter().copied().filter(wanted) {
         let look = |first, seeds| {
@@ -77,9 +78,9 @@ fn each_is_found<S: Subject>(networks: bool, bugs: &[Bug], late: &[(Bug, u64)]) 
         // A seed with which something is wrong without the bug shows nothing: the search goes on after it.
         let clean = |seed| many::<S>(&Order::new(seed, 1, jobs).on_networks(networks), &|_, _| {}).failed.is_empty();
         let mut kept = known.and_then(|(_, seed)| look(*seed, 1)).filter(|(_, seed, _)| clean(*seed));
-        let mut first = 0;
-        while kept.is_none() && first < seeds {
-            let Some(found) = look(first, seeds - first) else { break };
+        let mut first = from;
+        while kept.is_none() && first < from + seeds {
+            let Some(found) = look(first, from + seeds - first) else { break };
             first = found.1 + 1;
             kept = Some(found).filter(|(_, seed, _)| clean(*seed));
         }

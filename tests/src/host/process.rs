@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mooring_agent::core::time::Time;
 use nix::sys::signal::Signal;
@@ -11,6 +11,9 @@ use tokio::sync::watch;
 
 use super::protocol::Op;
 use super::{Error, Host, Inner, Spec, Status, lock};
+
+/// A busy machine needs no longer to stop a process.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A process of a host. A clone is the same process.
 #[derive(Clone, Debug)]
@@ -121,12 +124,21 @@ impl Process {
         self.signal(Signal::SIGKILL)
     }
 
-    /// Stops the process where it stands (SIGSTOP): its sockets stay open, and hang.
+    /// Stops the process where it stands (SIGSTOP): its sockets stay open, and hang. Answers with the time of sending, once all threads
+    /// stand: one of them takes the signal when it runs next, and the others go on until then.
     ///
     /// # Errors
-    /// As [`Process::signal`].
+    /// As [`Process::signal`]; or it does not stop.
     pub fn freeze(&self) -> Result<Time, Error> {
-        self.signal(Signal::SIGSTOP)
+        let sent = self.signal(Signal::SIGSTOP)?;
+        let (pid, end) = (self.pid(), Instant::now() + STOPS_WITHIN);
+        while pid.is_some_and(|pid| !stands(pid)) {
+            if Instant::now() >= end {
+                return Err(self.error("does not stop"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(sent)
     }
 
     /// Resumes the process (SIGCONT).
@@ -235,4 +247,15 @@ impl Process {
     fn host_inner(&self) -> Result<Arc<Inner>, Error> {
         self.0.host.upgrade().ok_or_else(|| Error::Down { host: self.0.host_name.clone() })
     }
+}
+
+/// Whether no thread of a process runs (`/proc/PID/task/TID/stat`, proc(5)).
+fn stands(pid: u32) -> bool {
+    let thread = |thread: fs::DirEntry| {
+        let text = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = text.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+        state.is_none_or(|state| "TtZX".contains(state))
+    };
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    threads.map_or(true, |threads| threads.flatten().all(thread))
 }

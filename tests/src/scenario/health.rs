@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Endpoints;
 use kube::api::DeleteParams;
 use kube::{Api, Client};
-use mooring_agent::core::mac::Mac;
 
 use super::rig::{SOON, ScenarioRig, pass};
 use super::story;
@@ -62,9 +61,7 @@ async fn elsewhere(ctx: &mut Ctx<()>) -> Result<()> {
         rig.lab.wear(name);
         let host = rig.lab.host(name)?;
         let address = Ipv4Addr::new(10, 88, 0, 10 + n);
-        let (port, mac) = (format!("{name}-eth1"), Mac([0x02, 0, 0x0a, 0x58, 0, n]));
-        let nic = Nic { interface: "eth1".into(), port, mac, addresses: vec![address.into()], default_route: false };
-        nic.plug(host.netns(), &network)?;
+        Nic::elsewhere(&host, 10 + n).plug(host.netns(), &network)?;
         let api = host.process(API_SERVER)?;
         // SIGTERM: it takes its old address from the list.
         api.terminate()?;

@@ -59,6 +59,18 @@ impl Nic {
         }
     }
 
+    /// `eth1`, on another segment: with the n-th address of 10.88.0.0/24.
+    #[must_use]
+    pub fn elsewhere(host: &Host, n: u8) -> Self {
+        Self {
+            interface: "eth1".into(),
+            port: format!("{}-eth1", host.name()),
+            mac: Mac([0x02, 0, 0x0a, 0x58, 0, n]),
+            addresses: vec![Ipv4Addr::new(10, 88, 0, n).into()],
+            default_route: false,
+        }
+    }
+
     /// Makes the interface and plugs it in: carrier, addresses and routes are there when this returns.
     ///
     /// # Errors

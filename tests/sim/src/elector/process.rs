@@ -126,10 +126,11 @@ impl World<'_, Elector> {
     pub(super) fn own_frame_arrives(&mut self, frame: &Frame) {
         let (now, foreign, gateway) = (self.now, self.foreign(), self.gateway());
         let unlearned = self.plan.settings.own.learns.get(frame.to).is_some_and(|at| now < *at);
+        // The foreign host has one VIP only: where there are several, it says nothing about a holder, which has them all.
+        let of_several = frame.from == foreign && self.plan.settings.own.vips.len() > 1;
         let Some(agent) = &mut self.hosts[frame.to].agent else { return };
-        let unknown = |vip| unlearned || vip == self.segment.foreign_vip && frame.from == foreign;
-        if matches!(frame.what, What::Vip(vip) if vip > 0 && unknown(vip)) {
-            // Of a VIP that no node has had, or that this node has not learned of: it says nothing about a holder.
+        if matches!(frame.what, What::Vip(vip) if of_several || vip > 0 && unlearned) {
+            // Nor does anybody for a VIP that this node has not learned of.
         } else if frame.proxied {
             // Of a station that may be gone. But a gateway that answers for another is a third party itself.
             if frame.from == gateway && matches!(frame.what, What::Own(_)) {

@@ -164,6 +164,20 @@ impl Both {
         }
     }
 
+    /// Waits until no claim names the Service.
+    async fn unclaimed(&self, name: &str) -> Result<()> {
+        let deadline = now() + SOON;
+        let of_it = format!("/{name}=");
+        loop {
+            let claims = self.rig.server.get(&format!("{IPAM}/v1beta2/namespaces/default/ipaddressclaims")).await?;
+            let names =
+                |claim: &&Value| annotation(claim, "mooring.dev/services").is_some_and(|text| text.contains(&of_it));
+            let Some(left) = claims["items"].as_array().into_iter().flatten().find(names) else { return Ok(()) };
+            ensure!(now() < deadline, "its claim is left: {left}; {}", self.logs());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until no node has the address.
     pub(super) async fn gone(&self, address: IpAddr) -> Result<()> {
         let deadline = now() + SOON;
@@ -208,6 +222,8 @@ async fn followed(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     programs_away(&mut both).await?;
     with_another(&mut both).await?;
 
+    another_class(&mut both, vip(2)).await?;
+
     // It is no load balancer for a while; then it is deleted in the middle of a change, and made again.
     let has = vip(2);
     both.edit("web", json!({"spec": {"type": "ClusterIP", "allocateLoadBalancerNodePorts": null}})).await?;
@@ -228,6 +244,43 @@ async fn followed(ctx: &mut Ctx<()>, placement: &str) -> Result<()> {
     both.shows("web", &[has]).await?;
     ctx.note(&format!("the slowest change took {} ms", both.slowest.as_millis()));
     both.allocator.stop().await
+}
+
+/// Another controller's class for a while, and back: both edits of each change at once. The address goes back to its pool, and the
+/// Service gets it again. At last the allocator is away while the class changes.
+async fn another_class(both: &mut Both, has: IpAddr) -> Result<()> {
+    let changes = |class: Value| {
+        let plain = json!({"type": "ClusterIP", "allocateLoadBalancerNodePorts": null, "loadBalancerClass": null});
+        let classed =
+            json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "loadBalancerClass": class});
+        [plain, classed].map(|spec| json!({"spec": spec}))
+    };
+    for round in 0..6 {
+        if round == 5 {
+            both.allocator.kill().await?;
+        }
+        for change in changes(json!("other.io/lb")) {
+            both.edit("web", change).await?;
+        }
+        if round == 5 {
+            both.allocator.start_again()?;
+            both.allocator.ready().await?;
+        }
+        // It goes back in the middle, or once all is taken off.
+        if round % 2 == 1 {
+            both.gone(has).await?;
+            both.bare("web", has).await?;
+            both.unclaimed("web").await?;
+        }
+        let at = now();
+        for change in changes(Value::Null) {
+            both.edit("web", change).await?;
+        }
+        both.rig.settled(has).await?;
+        both.shows("web", &[has]).await.with_context(|| format!("round {round}"))?;
+        both.slowest = both.slowest.max(now().since(at));
+    }
+    Ok(())
 }
 
 /// The annotation, the field, the pool, and `mooring.dev/reallocate`; ports and policy move nothing.

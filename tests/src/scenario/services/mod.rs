@@ -1,6 +1,7 @@
 //! VIPs of Services, from `IPAddress` objects made by hand: the agents' half of the contract with the allocator. And from Services
 //! that change, with an allocator.
 
+mod by_turns;
 mod changes;
 mod left;
 mod members;
@@ -10,6 +11,7 @@ mod placements;
 mod refused;
 mod stories;
 mod told;
+mod two_networks;
 mod upgraded;
 
 use crate::runner::Test;
@@ -18,6 +20,7 @@ use crate::runner::Test;
 pub fn all() -> Vec<Test<()>> {
     let groups = [
         stories::all,
+        by_turns::all,
         changes::all,
         left::all,
         members::all,
@@ -26,6 +29,7 @@ pub fn all() -> Vec<Test<()>> {
         placements::all,
         refused::all,
         told::all,
+        two_networks::all,
         upgraded::all,
     ];
     groups.into_iter().flat_map(|group| group()).collect()
