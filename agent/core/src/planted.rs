@@ -217,8 +217,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those of the evidence that drawn runs find (the witness's own tests find the others): runs on networks that filter ARP, or answer for others, find them in the core of one Lease.
-    pub const ELECTOR_ON_NETWORKS: [Self; 4] =
-        [Self::ClaimsEntitle, Self::BelievesBroadcasts, Self::OneSenderIsEnough, Self::OnlyWhoIsHeard];
+    pub const ELECTOR_ON_NETWORKS: [Self; 3] = [Self::ClaimsEntitle, Self::BelievesBroadcasts, Self::OnlyWhoIsHeard];
 
     /// The same, in the core of sessions.
     pub const SESSIONS_ON_NETWORKS: [Self; 2] = [Self::ClaimsEntitle, Self::BelievesBroadcasts];
