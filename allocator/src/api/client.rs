@@ -47,6 +47,19 @@ struct Current {
     server: Arc<str>,
 }
 
+/// How long an answer may take, and when that time is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    within: Duration,
+    until: Instant,
+}
+
+impl Limit {
+    pub(super) fn new(within: Duration) -> Self {
+        Self { within, until: Instant::now() + within }
+    }
+}
+
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Client")
@@ -70,20 +83,14 @@ impl Client {
     /// The API server refuses or cannot be reached, or the complete answer does not arrive within `deadline`.
     pub async fn call(&self, call: &Call, deadline: Duration, observe: &impl Observe) -> Result<Bytes, ApiError> {
         let began = Instant::now();
-        let until = began + deadline;
+        let limit = Limit::new(deadline);
         let result = loop {
-            let result = match timeout_at(until, self.once(call)).await {
-                Ok(result) => result,
-                Err(_) => Err(ApiError::Timeout(deadline)),
-            };
-            if let Err(ApiError::Timeout(_)) = result {
-                self.0.returned.none_answered(began);
-            }
+            let result = self.once(call, limit).await;
             match &result {
                 // The server asks for a later retry.
                 Err(ApiError::Status { code: 429, retry_after, .. }) => {
                     let next = Instant::now() + retry_after.unwrap_or(THROTTLED);
-                    if next >= until {
+                    if next >= limit.until {
                         break result;
                     }
                     observe.on_call(call.verb, call.resource, "throttled", began.elapsed());
@@ -101,9 +108,10 @@ impl Client {
         result
     }
 
-    async fn once(&self, call: &Call) -> Result<Bytes, ApiError> {
-        let response = self.open(call).await?;
-        body(response, LONGEST_ANSWER, || {}).await.map_err(|error| match error {
+    async fn once(&self, call: &Call, limit: Limit) -> Result<Bytes, ApiError> {
+        let response = self.open(call, limit).await?;
+        let body = timeout_at(limit.until, body(response, LONGEST_ANSWER, || {}));
+        body.await.map_err(|_| ApiError::Timeout(limit.within))?.map_err(|error| match error {
             BodyError::TooLong(longest) => ApiError::TooLong(longest),
             BodyError::Broken(_) => ApiError::Lost(chain(&error, LONGEST)),
         })
@@ -120,15 +128,18 @@ impl Client {
     }
 
     /// Sends a request. Returns the head of a good answer, whose body is still to come.
-    pub(super) async fn open(&self, call: &Call) -> Result<Head, ApiError> {
+    pub(super) async fn open(&self, call: &Call, limit: Limit) -> Result<Head, ApiError> {
         let began = Instant::now();
-        let opened = self.send(call).await;
+        let opened = timeout_at(limit.until, self.send(call)).await.unwrap_or(Err(ApiError::Timeout(limit.within)));
         match &opened {
             Ok(_) => self.0.returned.answered(),
             // An API server that starts says that it is not ready yet.
-            Err(ApiError::Status { code: 429 | 500.., .. } | ApiError::NotSent(_) | ApiError::Lost(_)) => {
-                self.0.returned.none_answered(began);
-            }
+            Err(
+                ApiError::Status { code: 429 | 500.., .. }
+                | ApiError::NotSent(_)
+                | ApiError::Lost(_)
+                | ApiError::Timeout(_),
+            ) => self.0.returned.none_answered(began),
             Err(_) => {}
         }
         opened
@@ -177,4 +188,54 @@ impl Client {
 fn build(config: &kube::Config, idle: usize) -> Result<Current, ConfigError> {
     let client = client::Client::new(config.clone(), Options { agent: AGENT, connect_timeout: CONNECT, idle })?;
     Ok(Current { client, server: config.cluster_url.to_string().into() })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::net::SocketAddr;
+
+    use mooring_common::api::Verb;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Longer than any test takes.
+    const FOR_EVER: Duration = Duration::from_secs(20);
+
+    /// A client of the API server that listens there.
+    pub async fn client_to(address: SocketAddr) -> Client {
+        let path = std::env::temp_dir().join(format!("mooring-client-{}-{}", std::process::id(), address.port()));
+        let text = format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster: {{server: 'http://{address}'}}\n\
+             contexts:\n- name: c\n  context: {{cluster: k, user: u}}\nusers:\n- name: u\n  user: {{token: t}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let loaded = Client::load(&Source::File(path.clone()), 1).await;
+        std::fs::remove_file(&path).unwrap();
+        loaded.unwrap().0
+    }
+
+    /// Whoever waits for an API server that hangs is told when it answers again, also where nothing but watches was being opened.
+    #[tokio::test]
+    async fn a_watch_that_is_not_opened_in_time_shows_that_the_server_is_away() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = client_to(listener.local_addr().unwrap()).await;
+        let call = Call::read(Verb::Watch, "pods", "/api/v1/pods?watch=1".into());
+        let hung = client.open(&call, Limit::new(Duration::from_millis(20))).await;
+        assert!(matches!(hung, Err(ApiError::Timeout(_))), "{:?}", hung.err());
+        tokio::spawn(async move {
+            loop {
+                let (mut tcp, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    let _ = tcp.read(&mut [0; 8192]).await;
+                    let _ = tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
+                });
+            }
+        });
+        let waits = timeout(FOR_EVER, client.pause(FOR_EVER * 2));
+        let (waited, answered) = tokio::join!(waits, client.open(&call, Limit::new(FOR_EVER)));
+        assert!(answered.is_ok() && waited.is_ok());
+    }
 }

@@ -13,9 +13,9 @@ use mooring_common::api::lines::{Ended, Lines, SILENT, is_version_too_high, vers
 use mooring_common::api::{Call, Observe, Verb};
 use mooring_common::backoff::random;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::client::Client;
+use super::client::{Client, Limit};
 use super::error::ApiError;
 use super::next_page::next_page;
 use super::resource::Resource;
@@ -258,8 +258,7 @@ impl<O: Observe> Following<O> {
         let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={from}{filter}");
         let call = Call::read(Verb::Watch, follow.resource.plural(), format!("{path}?{query}"));
         let began = Instant::now();
-        let opened = timeout(follow.deadline, follow.client.open(&call)).await;
-        let opened = opened.unwrap_or(Err(ApiError::Timeout(follow.deadline)));
+        let opened = follow.client.open(&call, Limit::new(follow.deadline)).await;
         let outcome = opened.as_ref().map_or_else(ApiError::category, |_| "ok");
         follow.observe.on_call(call.verb, call.resource, outcome, began.elapsed());
         let mut lines = match opened {
@@ -352,10 +351,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use mooring_common::kubeconfig::Source;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
+    use super::super::client::tests::client_to;
     use super::*;
 
     /// Long enough that nothing but a hang meets it.
@@ -396,16 +395,7 @@ mod tests {
 
     /// Follows a kind at the API server that listens there, until the test is over: the news, and the sender that asks for lists.
     async fn follow(listener: &TcpListener, resource: Resource) -> (mpsc::Receiver<Fed>, mpsc::Sender<u64>) {
-        let address = listener.local_addr().unwrap();
-        let path = std::env::temp_dir().join(format!("mooring-follow-{}-{}", std::process::id(), address.port()));
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: k\n  cluster: {{server: 'http://{address}'}}\n\
-             contexts:\n- name: c\n  context: {{cluster: k, user: u}}\nusers:\n- name: u\n  user: {{token: t}}\n"
-        );
-        std::fs::write(&path, text).unwrap();
-        let loaded = Client::load(&Source::File(path.clone()), 1).await;
-        std::fs::remove_file(&path).unwrap();
-        let client = loaded.unwrap().0;
+        let client = client_to(listener.local_addr().unwrap()).await;
         let (tell, news) = mpsc::channel(8);
         let (ask, asks) = mpsc::channel(1);
         let follow = Follow { client, resource, only: None, deadline: LONG, tell, asks, relist: None, observe: () };
