@@ -75,9 +75,9 @@ impl Look {
         self.heard.filter(|_| self.told).map(|owner| owner.mac)
     }
 
-    /// Whether another host has had the VIP for longer than a node takes that is just letting go.
+    /// Whether another host has had the VIP for longer than a node takes that is just letting go. One that was reported has.
     pub(crate) fn is_kept(&self, now: Time) -> bool {
-        self.heard.is_some_and(|owner| now.since(owner.since) >= FOREIGN)
+        self.heard.is_some_and(|owner| self.told || now.since(owner.since) >= FOREIGN)
     }
 
     /// Another host claims the VIP. `is_node`: the host takes part. True: report this.
@@ -136,6 +136,12 @@ mod tests {
         }
         assert_eq!(look.tick(at(250)), Found::Waits);
         assert_eq!(look.tick(at(300)), Found::Nobody);
+    }
+
+    #[test]
+    fn a_host_keeps_the_vip_that_was_reported_or_heard_for_a_second() {
+        let kept = |told, ms| Look::foreign(at(0), None, MAC, told).is_kept(at(ms));
+        assert_eq!([kept(true, 0), kept(false, 999), kept(false, 1_000)], [true, false, true]);
     }
 
     #[test]
