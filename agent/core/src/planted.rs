@@ -32,6 +32,8 @@ pub enum Bug {
     ContestsItsGiver,
     /// A look goes on with a sender whose probes the network has begun to drop.
     GoesOnAsDropped,
+    /// What a node says unasked shows that it is reached, however long it has not answered.
+    ClaimsClearForEver,
     /// A holder that is to end gives up when one release was not answered.
     GivesUpRelease,
     /// A Lease whose VIPs nobody wants any more is handed over like any other.

@@ -21,6 +21,9 @@ use crate::witness::{Looks, Witness};
 /// A VIP is probed only after its holder has had it for this long: a slow kernel is not a dead node.
 const STOOD: Duration = Duration::from_secs(2);
 
+/// For so long after a node's last answer, what it says unasked clears misses.
+const CLAIMS_CLEAR: Duration = Duration::from_secs(3);
+
 /// So many undeclared MAC addresses of a node are remembered: a bond's ports.
 const LEARNED: usize = 8;
 
@@ -85,6 +88,12 @@ impl OneLink {
     /// Whether a MAC address is the node's, as far as is known.
     fn is_from_it(&self, mac: Mac) -> bool {
         self.link.macs.contains(&mac) || self.macs.contains(&mac) && !planted!(MacsAreFixed)
+    }
+
+    /// Whether what the node says of its own address unasked shows that it is reached. Of one that has answered nothing for a while it does
+    /// not: its requests leave, and its answers do not, so clients find no VIP there.
+    fn counts_claims(&self, now: Time) -> bool {
+        self.witness.state().1.is_some_and(|heard| now.since(heard) <= CLAIMS_CLEAR) || planted!(ClaimsClearForEver)
     }
 
     /// What was missed before says nothing any more.
@@ -336,10 +345,11 @@ impl SessionVips {
                 peer |= from_it;
                 if from_it && view.link.addresses.contains(&address) {
                     let alone = form.is_alone() && view.own_asked == Some(mac);
-                    if !form.is_answer() || alone || planted!(BelievesBroadcasts) {
+                    let claims = !form.is_answer() && view.counts_claims(now);
+                    if claims || alone || planted!(BelievesBroadcasts) {
                         (view.reached, view.unreached) = (true, 0);
                         (view.own_named, view.own_verified, view.own_gone) = (None, None, None);
-                    } else {
+                    } else if form.is_answer() {
                         view.own_named = Some(mac);
                     }
                 }

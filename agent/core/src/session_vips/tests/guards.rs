@@ -5,7 +5,7 @@ use super::{handover, members, mute, outage, owned, read_only, strangers, tellin
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 22] = [
+const GUARDS: [(Bug, fn()); 23] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -24,6 +24,7 @@ const GUARDS: [(Bug, fn()); 22] = [
     (Bug::TakesFromTheHanging, whose::a_vip_that_is_made_again_is_not_taken_from_an_agent_that_hangs),
     (Bug::RefusedTimeCounts, read_only::nobody_takes_from_nodes_that_answer),
     (Bug::ContestsItsGiver, handover::a_planned_hand_over_overlaps_though_the_api_is_slow),
+    (Bug::ClaimsClearForEver, mute::a_node_that_answers_nothing_does_not_keep_its_vips_by_asking),
     (Bug::MuteTakes, mute::a_mute_node_leaves_the_vips_of_a_crashed_one_to_others),
     (Bug::MuteKeeps, mute::a_mute_node_gives_back_what_it_took_before_it_knew),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),

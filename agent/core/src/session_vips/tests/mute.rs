@@ -62,6 +62,36 @@ pub(super) fn a_mute_node_gives_back_what_it_took_before_it_knew() {
     assert_eq!((carried_by(world, 2), carried_by(world, 1)), (0, usize::from(VIPS)), "and takes nothing again");
 }
 
+/// Its own requests, which name its address, leave all the time. Clients ask for the VIPs in vain.
+#[test]
+pub(super) fn a_node_that_answers_nothing_does_not_keep_its_vips_by_asking() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    let holder = busiest(world);
+    world.hosts[holder].unanswering = true;
+    let own = world.hosts[holder].address;
+    for _ in 0..200 {
+        (0..4).filter(|n| *n != holder).for_each(|n| world.frame(holder, n, own));
+        world.run(ms(50));
+    }
+    assert_eq!((carried_by(world, holder), served(world)), (0, usize::from(VIPS)));
+}
+
+/// Its answers are lost for a moment, and its requests are not.
+#[test]
+fn what_a_node_says_unasked_clears_misses() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    let holder = busiest(world);
+    let (own, held) = (world.hosts[holder].address, carried_by(world, holder));
+    world.hosts[holder].unanswering = true;
+    for _ in 0..40 {
+        (0..4).filter(|n| *n != holder).for_each(|n| world.frame(holder, n, own));
+        world.run(ms(50));
+    }
+    world.hosts[holder].unanswering = false;
+    world.run(ms(8_000));
+    assert_eq!(carried_by(world, holder), held);
+}
+
 #[test]
 fn a_mute_node_serves_if_no_other_is_left() {
     let world = &mut World::settled(3, VIPS, &Rules::default());

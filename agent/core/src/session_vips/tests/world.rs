@@ -65,6 +65,8 @@ pub(super) struct Host {
     pub(super) deaf: bool,
     /// Its frames are lost; it hears the others.
     pub(super) unheard: bool,
+    /// Its kernel answers no probe: requests and announcements leave, and replies do not.
+    pub(super) unanswering: bool,
     /// The cable of its first interface is pulled.
     pub(super) pulled: bool,
     pub(super) refuses: Vec<IpAddr>,
@@ -190,6 +192,7 @@ impl World {
                 group: 0,
                 deaf: false,
                 unheard: false,
+                unanswering: false,
                 pulled: false,
                 refuses: vec![],
                 mute: false,
@@ -541,7 +544,8 @@ impl World {
         passes && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
     }
 
-    fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
+    /// What a host says unasked of an address that it has.
+    pub(super) fn frame(&mut self, from: usize, to: usize, address: IpAddr) {
         let interface = interface_of(address);
         if self.hears(from, to, interface) {
             let mac = self.hosts[from].mac;
@@ -558,7 +562,7 @@ impl World {
         let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n, interface));
         let has = others.filter(|(_, h)| {
             let own = h.own.iter().chain(&h.control_plane).any(|own| *own == address);
-            own || h.address_on(interface) == address || h.carries.contains_key(&address)
+            !h.unanswering && (own || h.address_on(interface) == address || h.carries.contains_key(&address))
         });
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
