@@ -493,6 +493,11 @@ impl Witness {
         self.window.is_none()
     }
 
+    /// How long the misses take that make silence.
+    pub(crate) fn decides_within(&self) -> Duration {
+        self.interval * (self.needed + 1)
+    }
+
     /// When [`Witness::tick`] has something to do.
     #[must_use]
     pub fn next(&self) -> Option<Time> {

@@ -93,6 +93,7 @@ impl SessionVips {
                 macs: vec![],
                 waits_since: None,
                 claimant: None,
+                answered: None,
                 reached: false,
                 own_asked: None,
                 placed: None,

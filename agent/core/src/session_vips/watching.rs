@@ -65,6 +65,8 @@ pub(super) struct OneLink {
     /// The VIP that an answer to a broadcast has placed at the node: it is asked there, whoever has it by the records. A node that answers
     /// for any VIP is reached, and its fences hold.
     pub(super) placed: Option<IpAddr>,
+    /// When the node last answered a probe that went to it alone.
+    pub(super) answered: Option<Time>,
     /// Whether the node was heard to have its own address in this window.
     pub(super) reached: bool,
     /// The MAC address at which the node's own address is asked for alone in this window.
@@ -91,9 +93,10 @@ impl OneLink {
     }
 
     /// Whether what the node says of its own address unasked shows that it is reached. Of one that has answered nothing for a while it does
-    /// not: its requests leave, and its answers do not, so clients find no VIP there.
+    /// not: its requests leave, and its answers do not, so clients find no VIP there. A node that has never answered here is not judged.
     fn counts_claims(&self, now: Time) -> bool {
-        self.witness.state().1.is_some_and(|heard| now.since(heard) <= CLAIMS_CLEAR) || planted!(ClaimsClearForEver)
+        let clear = CLAIMS_CLEAR.max(self.witness.decides_within());
+        self.answered.is_none_or(|at| now.since(at) <= clear) || planted!(ClaimsClearForEver)
     }
 
     /// What was missed before says nothing any more.
@@ -343,9 +346,13 @@ impl SessionVips {
                 }
                 let from_it = view.is_from_it(mac);
                 peer |= from_it;
+                if from_it && form.is_alone() {
+                    view.answered = Some(now);
+                }
+                let is_said = form.is_answer() || view.counts_claims(now);
                 if from_it && view.link.addresses.contains(&address) {
                     let alone = form.is_alone() && view.own_asked == Some(mac);
-                    let claims = !form.is_answer() && view.counts_claims(now);
+                    let claims = !form.is_answer() && is_said;
                     if claims || alone || planted!(BelievesBroadcasts) {
                         (view.reached, view.unreached) = (true, 0);
                         (view.own_named, view.own_verified, view.own_gone) = (None, None, None);
@@ -354,7 +361,7 @@ impl SessionVips {
                     }
                 }
                 // Any VIP on its interface, rightful or not, shows that the node is reached and that its fences hold.
-                let counts = vip || !view.vip && view.link.addresses.contains(&address);
+                let counts = vip || !view.vip && view.link.addresses.contains(&address) && is_said;
                 match view.address {
                     Some(asked) if from_it && counts => {
                         // It answered a look for another VIP, which had asked it alone: it lives, whatever this window asks.

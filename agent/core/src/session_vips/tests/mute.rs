@@ -62,18 +62,27 @@ pub(super) fn a_mute_node_gives_back_what_it_took_before_it_knew() {
     assert_eq!((carried_by(world, 2), carried_by(world, 1)), (0, usize::from(VIPS)), "and takes nothing again");
 }
 
-/// Its own requests, which name its address, leave all the time. Clients ask for the VIPs in vain.
+/// Its own requests, which name its address, leave all the time, and an announcement now and then. Clients ask for the VIPs in vain.
 #[test]
 pub(super) fn a_node_that_answers_nothing_does_not_keep_its_vips_by_asking() {
-    let world = &mut World::settled(4, VIPS, &Rules::default());
-    let holder = busiest(world);
-    world.hosts[holder].unanswering = true;
-    let own = world.hosts[holder].address;
-    for _ in 0..200 {
-        (0..4).filter(|n| *n != holder).for_each(|n| world.frame(holder, n, own));
-        world.run(ms(50));
+    for (second_network, announces) in [(false, false), (true, false), (false, true)] {
+        let world = &mut World::new(4, &Rules::default());
+        world.second_network = second_network;
+        world.begin(ms(1_000), VIPS, ms(12_000));
+        let holder = busiest(world);
+        world.hosts[holder].unanswering = true;
+        let others: Vec<usize> = (0..4).filter(|n| *n != holder).collect();
+        let held = (0..VIPS).map(vip).find(|address| world.carriers(*address).contains(&holder)).unwrap();
+        let own = world.own_addresses(holder);
+        for nth in 0..200 {
+            let says = own.iter().chain(Some(&held).filter(|_| announces && nth % 20 == 0));
+            let frames: Vec<_> = says.flat_map(|address| others.iter().map(move |n| (*n, *address))).collect();
+            frames.into_iter().for_each(|(n, address)| world.frame(holder, n, address));
+            world.run(ms(50));
+        }
+        let now = (carried_by(world, holder), served(world));
+        assert_eq!(now, (0, usize::from(VIPS)), "two networks: {second_network}, announces: {announces}");
     }
-    assert_eq!((carried_by(world, holder), served(world)), (0, usize::from(VIPS)));
 }
 
 /// Its answers are lost for a moment, and its requests are not.

@@ -227,6 +227,12 @@ impl World {
         world
     }
 
+    /// A host's own addresses, on each of its networks.
+    pub(super) fn own_addresses(&self, n: usize) -> Vec<IpAddr> {
+        let indexes = [FIRST, SECOND].into_iter().take(if self.second_network { 2 } else { 1 });
+        indexes.map(|index| self.hosts[n].address_on(index)).collect()
+    }
+
     /// All agents start. After a while there are so many VIPs, and they have time to be taken.
     pub(super) fn begin(&mut self, first: Duration, vips: u8, then: Duration) {
         for n in 0..self.hosts.len() {
