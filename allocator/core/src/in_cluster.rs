@@ -11,7 +11,7 @@ use crate::names::{Key, PoolRef};
 use crate::pool::{Plan, SpecError, Standing};
 use crate::protocol::flaws::{Flaw, planted};
 use crate::protocol::{Address, Pool, PoolStatus, Reason};
-use crate::provider::{Ask, Description, HeldBy, Offer, Provider, Refusal, Told, Until, Woken};
+use crate::provider::{Ask, Before, Description, HeldBy, Offer, Provider, Refusal, Told, Until, Woken};
 
 /// The book, and the fields of the pools' objects that are not in their plans.
 #[derive(Debug, Default)]
@@ -116,6 +116,22 @@ impl InCluster {
         };
         let message = format!("{what} {block}");
         Err(Refusal { held_by: Some(held_by), ..failed(message, Until::Free(block)) })
+    }
+
+    /// Why a claim waits for the block that it had: its pool does not have the block now, and nobody else does. After a restore
+    /// the pool may get it later, and with any other address the claim would lose it for good.
+    fn not_yet_there(&self, pool: PoolId, plan: &Plan, before: Before, ask: &Ask<'_>) -> Option<Refusal> {
+        let Before { block, recorded, .. } = before;
+        let standing = plan.standing(block);
+        if !recorded || standing == Standing::Usable || !self.book.holders(pool, block).is_empty() {
+            return None;
+        }
+        let message = format!(
+            "the claim had {block}, which is {}: change {}, and the claim gets it again; or take the annotation mooring.dev/address off the claim, and it gets any other",
+            standing.words(),
+            ask.pool
+        );
+        Some(Refusal { reason: Reason::PoolNotReady, message, until: Until::Free(block), held_by: None })
     }
 
     /// The unit that a plan keeps for a claim.
@@ -240,10 +256,13 @@ impl InCluster {
         if let Some(block) = kept {
             return self.particular(pool, plan, block, "the address kept for this claim (preAllocations)", true);
         }
-        if let Some(block) = ask.before
-            && self.particular(pool, plan, block, "", false).is_ok()
-        {
-            return Ok(block);
+        if let Some(before) = ask.before {
+            if self.particular(pool, plan, before.block, "", false).is_ok() {
+                return Ok(before.block);
+            }
+            if let Some(refusal) = self.not_yet_there(pool, plan, before, ask) {
+                return Err(refusal);
+            }
         }
         self.book.next_free(pool, ask.seed).ok_or_else(|| {
             let counts = self.book.counts(pool);
@@ -355,8 +374,8 @@ impl Provider for InCluster {
         let quarantines = told.or(before).unwrap_or_default();
         self.facts.insert(id, Facts { paused: pool.paused.is_some(), deleting: pool.deleting, errors, quarantines });
         let freed = self.book.set_plan(id, pool.plan.as_ref().ok().cloned());
-        self.wake(freed);
         self.woken.push(Woken::Pool(pool.reference.clone()));
+        self.wake(freed);
     }
 
     fn pool_gone(&mut self, pool: &Arc<PoolRef>) {

@@ -28,9 +28,20 @@ pub struct Ask<'a> {
     /// The address that the claim's annotation asks for.
     pub requested: Option<&'a str>,
     /// The block that the claim had before: taken again if possible.
-    pub before: Option<Block>,
+    pub before: Option<Before>,
     /// Any number.
     pub seed: u64,
+}
+
+/// The block that a claim had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// The block.
+    pub block: Block,
+    /// What tells of it.
+    pub told: Told,
+    /// The claim's annotation names it: the claim waits while its pool does not have it and nobody else does.
+    pub recorded: bool,
 }
 
 /// An address for a claim.
@@ -132,6 +143,8 @@ pub enum Told {
     ByObject,
     /// The claim's status alone: whoever may write it can write any block.
     ByStatus,
+    /// The claim's annotation alone. The same holds.
+    ByAnnotation,
 }
 
 /// The source of addresses. No call blocks: if an outside system must be asked first, the request is refused until the

@@ -54,7 +54,7 @@ impl Providers {
                 held_by: None,
             })?),
         };
-        let address = ask.before.map(Block::address);
+        let address = ask.before.map(|before| before.block.address());
         let mark = Mark { claim: ask.uid.clone(), name: ask.claim.clone(), address };
         let mut obtain = || self.remote.obtain(ask.slot, ask.pool, mark.clone(), wanted, ask.fresh);
         let entry = obtain().map_err(|wait| refusal(ask.pool, wait))?;

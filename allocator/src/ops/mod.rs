@@ -54,6 +54,9 @@ impl Ops {
                 self.metrics.allocations.inc();
                 tracing::debug!(%claim, address = %block, "address allocated");
             }
+            Report::AnotherAddress { claim, had, given } => {
+                tracing::warn!(%claim, %had, address = %given, "the claim gets another address than it had");
+            }
             Report::Released { address, block, .. } => {
                 self.metrics.releases.inc();
                 tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "address released");

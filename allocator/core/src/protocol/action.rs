@@ -112,6 +112,15 @@ pub enum Report {
         /// The block the claim has.
         block: Block,
     },
+    /// A claim gets another address than it had, as its metadata says: that one is somebody else's now, or rests.
+    AnotherAddress {
+        /// The claim.
+        claim: Key,
+        /// The block that it had.
+        had: Block,
+        /// The block that it gets.
+        given: Block,
+    },
     /// An address is released.
     Released {
         /// The object's name.

@@ -108,6 +108,16 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
                 text: format!("somebody else was heard to have {block} ({heard}): {then}"),
             }
         }
+        Report::AnotherAddress { claim, had, given } => Note {
+            regarding: index.regarding_claim(claim, ""),
+            pool: index.protocol.claim(claim).and_then(|claim| index.regarding_pool(&claim.pool)),
+            warning: true,
+            reason: "AddressChanged".into(),
+            action: "Allocate",
+            text: format!(
+                "{given} in place of {had}, which the claim had (annotation mooring.dev/address): somebody else has that one, or it rests; change what points to it"
+            ),
+        },
         Report::NotRested { address, block, why } => {
             let block = block.map_or_else(|| "its address".to_owned(), |block| block.to_string());
             Note {

@@ -94,9 +94,12 @@ impl<P: Provider> Machine<P> {
 
     /// Puts our finalizer on a claim, and which address it is given.
     pub(super) fn add_finalizer(&mut self, slot: u32, given: Option<Block>) {
-        if let Some(target) = self.target(slot) {
-            self.claim_write(slot, Write::AddFinalizer(target, given));
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        if given.is_some() && given != known.claim.had.as_deref().copied() {
+            known.progress().tried = given;
         }
+        let target = known.target();
+        self.claim_write(slot, Write::AddFinalizer(target, given));
     }
 
     /// Sets a claim's condition, unless the claim shows this condition already.
@@ -194,7 +197,7 @@ impl<P: Provider> Machine<P> {
             slot,
             pool: &claim.pool,
             requested,
-            before: progress.before.or_else(|| claim.had.as_deref().copied()),
+            before: progress.before(claim),
             seed,
         };
         let offer = match self.provider.ensure(&ask) {
@@ -216,6 +219,7 @@ impl<P: Provider> Machine<P> {
         } else {
             Some(Block::host(offer.address))
         };
+        self.tell_if_another(slot, claim, given);
         // Outside systems know by our mark what a claim had.
         let says = outside || claim.had.as_deref().copied() == given || progress.given == given;
         if !claim.finalizer || !says {
@@ -231,6 +235,22 @@ impl<P: Provider> Machine<P> {
             purpose: Purpose::Claim(mark),
         };
         self.claim_write(slot, Write::Create(Box::new(new)));
+    }
+
+    /// Reports that a claim gets another address than its metadata says that it had: what points to that one must be changed.
+    pub(super) fn tell_if_another(&mut self, slot: u32, claim: &Claim, given: Option<Block>) {
+        let (Some(had), Some(given)) = (claim.had.as_deref().copied(), given) else { return };
+        let asks = claim.requested.as_deref().is_some_and(|text| !text.is_empty());
+        // Outside systems know by our mark what a claim had.
+        if had == given || asks || claim.pool.kind.is_remote() || self.provider.keeps(&claim.pool, &claim.key, given) {
+            return;
+        }
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        if [known.so_far().tried, known.so_far().missed].contains(&Some(had)) {
+            return;
+        }
+        known.progress().missed = Some(had);
+        self.report(Report::AnotherAddress { claim: claim.key.clone(), had, given });
     }
 
     /// Adds to a refusal who has the address, and what can be done. The condition is for the people of a namespace.

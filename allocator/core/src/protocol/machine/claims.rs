@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::block::Block;
 use crate::names::Key;
+use crate::provider::{Before, Told};
 
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::Claim;
@@ -35,10 +36,15 @@ pub(super) struct Progress {
     pub(super) unseen: Option<Unseen>,
     /// The claim is bound, and its object is missing.
     pub(super) missing: Missing,
-    /// The block of the claim's last object.
-    pub(super) before: Option<Block>,
+    /// The block of the claim's last object, and what tells of it.
+    pub(super) before: Option<(Block, Told)>,
     /// The address that was last written to the claim's metadata. The API server may not keep it.
     pub(super) given: Option<Block>,
+    /// The address in the claim's metadata that the claim does not wait for: this process wrote it for an attempt, or it was in a
+    /// conflict.
+    pub(super) tried: Option<Block>,
+    /// The address in the claim's metadata that the claim does not get again, as was told.
+    pub(super) missed: Option<Block>,
     /// The claim's object with this attempt number vanished, and this allocator had not deleted it.
     pub(super) lost: Option<u32>,
     /// How often the server said that an object of the claim's name exists, although no list has shown one.
@@ -86,6 +92,16 @@ impl Said {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
         hasher.finish()
+    }
+}
+
+impl Progress {
+    /// The block that the claim had before, as far as this is known.
+    pub(super) fn before(&self, claim: &Claim) -> Option<Before> {
+        let had = claim.had.as_deref().copied();
+        let (block, told) = self.before.or_else(|| Some((had?, Told::ByAnnotation)))?;
+        let recorded = had == Some(block) && self.tried != had;
+        Some(Before { block, told, recorded })
     }
 }
 

@@ -159,6 +159,7 @@ impl<P: Provider> Machine<P> {
             self.pass_on(&claim.pool);
         }
         let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: block.to_string() };
+        self.tell_if_another(slot, claim, Some(block));
         if let Some(target) = self.target(slot) {
             self.claim_write(slot, Write::Bind(target, name, condition));
         }

@@ -371,7 +371,7 @@ impl<P: Provider> Machine<P> {
                 && may_be_its(&known.claim)
                 && let Some(block) = entry.block.filter(|_| entry.address.conflict.is_none())
             {
-                known.progress().before = entry.block;
+                known.progress().before = Some((block, Told::ByObject));
                 self.provider.reserve_again(claim, &entry.address.pool, block, Told::ByObject);
             }
             // Somebody may have removed the owner reference before the object, and the claim may just be looked for: the object was
@@ -382,7 +382,7 @@ impl<P: Provider> Machine<P> {
                 && may_be_its(&known.claim)
             {
                 let number = entry.attempt(&known.claim.uid).map_or(known.claim.voided, |m| m.number);
-                known.progress().before = entry.block;
+                known.progress().before = entry.block.map(|block| (block, Told::ByObject));
                 known.progress().lost = Some(number);
                 // The claim's machine may still have the address: nobody else gets the address before the claim has it
                 // again.

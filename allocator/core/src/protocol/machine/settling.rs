@@ -121,11 +121,11 @@ impl<P: Provider> Machine<P> {
         }
         let ready = claim.condition.as_ref().filter(|c| c.ready);
         let Some(block) = ready.and_then(|condition| Block::read(&condition.message)) else { return };
-        if self.claims.get(slot).is_some_and(|s| s.so_far().before.is_some_and(|before| before != block)) {
-            return;
-        }
-        if let Some(known) = self.claims.get_mut(slot) {
-            known.progress().before = Some(block);
+        let Some(known) = self.claims.get_mut(slot) else { return };
+        match known.so_far().before {
+            Some((before, _)) if before != block => return,
+            Some(_) => {}
+            None => known.progress().before = Some((block, Told::ByStatus)),
         }
         self.provider.reserve_again(slot, &claim.pool, block, Told::ByStatus);
     }
@@ -178,6 +178,10 @@ impl<P: Provider> Machine<P> {
         let report = Report::Conflict { claim: claim.key.clone(), block, heard: heard.into(), kept };
         if !kept {
             self.report(report);
+            if let Some(known) = self.claims.get_mut(slot) {
+                // It does not wait for this one, also where its pool does not have it any more.
+                known.progress().tried = Some(block);
+            }
             return self.void(slot, claim);
         }
         let message = format!(

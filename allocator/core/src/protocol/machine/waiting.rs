@@ -127,6 +127,8 @@ impl<P: Provider> Machine<P> {
             let Some(waiting) = self.waiting.get_mut(&pool) else { continue };
             match freed {
                 None => {
+                    // Who wants a particular unit, such as the one that it had, comes before those who take any.
+                    self.work.mark_all(waiting.asking.iter().map(|&(_, s)| Who::Claim(s)));
                     self.work.mark_all(waiting.line.iter().map(|&(_, s)| Who::Claim(s)));
                     // Claims that the pool's pause has stopped have no place in the line.
                     let turn = |&slot: &u32| self.claims.get(slot).map(|claim| claim.turn);

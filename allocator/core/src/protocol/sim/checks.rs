@@ -121,7 +121,10 @@ impl World {
         let so = match condition.reason {
             Reason::PoolExhausted if outside => self.store.refuses_rightly(claim, true),
             Reason::AllocationFailed if outside && self.store.refuses_rightly(claim, false) => true,
-            Reason::PoolNotReady => usable.is_none(),
+            Reason::PoolNotReady => usable.is_none_or(|plan| {
+                // It waits for the address that it had.
+                claim.had.as_deref().is_some_and(|had| plan.standing(*had) != Standing::Usable)
+            }),
             Reason::PoolExhausted => usable.is_some_and(|plan| !self.anything_free(&claim.pool, plan)),
             Reason::AllocationFailed => {
                 let in_the_way =

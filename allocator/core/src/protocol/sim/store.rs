@@ -205,7 +205,7 @@ impl Store {
                 }
                 Ok(Done::There(Object::Claim(self.put_claim(Claim {
                     finalizer: true,
-                    had: given.map(Box::new),
+                    had: given.map(Box::new).or_else(|| claim.had.clone()),
                     ..claim
                 }))))
             }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::*;
+use crate::block::Block;
 use crate::protocol::sim::Dice;
 
 /// The claims and the `IPAddress` objects of a backup, and what each claim had.
@@ -43,6 +44,8 @@ fn backup(of_pools: &[&str]) -> Backup {
 enum Piece {
     Claim(Box<Claim>),
     Address(Box<Address>),
+    /// The pool has these addresses from now on.
+    Pool(&'static str),
 }
 
 fn restore(pieces: Vec<Piece>, dice: &mut Dice) -> Bench {
@@ -60,6 +63,7 @@ fn restore(pieces: Vec<Piece>, dice: &mut Dice) -> Bench {
                 let uid = bench.store.uid();
                 bench.store.put_address(Address { uid, ..*address });
             }
+            Piece::Pool(range) => bench.pool("p", Ok(plan(range))),
         }
         match dice.pick(6) {
             0 => {}
@@ -105,5 +109,148 @@ fn nothing_changes_hands_in_any_order() {
             pieces.push(left.swap_remove(dice.pick(left.len())));
         }
         has_all(&restore(pieces, &mut dice), &had, &format!("seed {seed}"));
+    }
+}
+
+/// A claim as a restore brings it: with what it had in its metadata, and without status.
+fn restored(name: &str, of: &str, had: &str) -> Claim {
+    Claim { finalizer: true, had: Block::read(had).map(Box::new), ..claim(name, of) }
+}
+
+/// What was told about claims that get another address than they had.
+fn told(bench: &Bench) -> Vec<String> {
+    let another = |report: &Report| match report {
+        Report::AnotherAddress { claim, had, given } => Some(format!("{} {had} {given}", claim.name)),
+        _ => None,
+    };
+    bench.reports.iter().filter_map(another).collect()
+}
+
+#[test]
+fn nothing_changes_hands_where_a_pool_gets_its_addresses_later() {
+    let Backup { claims, addresses, had } = backup(&["p"]);
+    for seed in 0..100 {
+        let mut dice = Dice::new(seed);
+        let mut left: Vec<Piece> = claims.iter().cloned().map(|claim| Piece::Claim(Box::new(claim))).collect();
+        left.extend(
+            addresses.iter().cloned().map(|address| Piece::Address(Box::new(address))).filter(|_| seed % 2 == 0),
+        );
+        left.extend(["10.0.0.1-10.0.0.4", "10.0.0.1-10.0.0.20"].map(Piece::Pool));
+        let mut pieces = vec![Piece::Pool("10.0.0.12-10.0.0.20")];
+        while !left.is_empty() {
+            pieces.push(left.swap_remove(dice.pick(left.len())));
+        }
+        pieces.push(Piece::Pool("10.0.0.1-10.0.0.20"));
+        has_all(&restore(pieces, &mut dice), &had, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn a_claim_whose_pool_does_not_have_its_address_yet_waits_for_it_and_says_so() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.10-10.0.0.11")))]);
+    bench.start();
+    bench.make(restored("c", "p", "10.0.0.5"));
+    for name in ["a", "b", "waits"] {
+        bench.make(claim(name, "p"));
+    }
+    for _ in 0..2 {
+        bench.rest(60);
+        let (reason, message) = bench.condition("c");
+        assert_eq!((bench.has("c"), reason), (None, Reason::PoolNotReady));
+        for words in
+            ["had 10.0.0.5", "is not in the pool", "change InClusterIPPool p", "annotation mooring.dev/address off"]
+        {
+            assert!(message.contains(words), "{message}");
+        }
+        assert_eq!(bench.claim("c").had.as_deref(), Block::read("10.0.0.5").as_ref(), "its record stays");
+        bench.start();
+    }
+    assert_eq!([bench.has("a"), bench.has("b")], [some("10.0.0.10"), some("10.0.0.11")], "others go on");
+    assert_eq!(bench.condition("waits").0, Reason::PoolExhausted);
+    // It comes before a claim that waits for any address.
+    bench.pool("p", Ok(spec_of(&["10.0.0.5", "10.0.0.10-10.0.0.11"])));
+    bench.rest(3);
+    assert_eq!((bench.has("c"), bench.has("waits")), (some("10.0.0.5"), None));
+    assert_eq!(told(&bench), [""; 0]);
+}
+
+fn spec_of(addresses: &[&str]) -> Plan {
+    let addresses = addresses.iter().map(|&one| one.to_owned()).collect();
+    PoolSpec { addresses, prefix: 24, ..PoolSpec::default() }.plan().unwrap()
+}
+
+#[test]
+fn a_claim_waits_for_what_its_pool_does_not_have_until_its_annotation_is_taken_off() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.10-10.0.0.11")))]);
+    bench.start();
+    bench.make(restored("c", "p", "10.0.0.5"));
+    bench.rest(60);
+    assert_eq!(bench.has("c"), None);
+    bench.change("c", |claim| claim.had = None);
+    assert_eq!(bench.has("c"), some("10.0.0.10"));
+    // Who asks for another one, or is kept one, gets that one.
+    bench.make(Claim { requested: Some("10.0.0.11".into()), ..restored("asks", "p", "10.0.0.5") });
+    assert_eq!((bench.has("asks"), told(&bench)), (some("10.0.0.11"), Vec::new()));
+}
+
+#[test]
+fn a_claim_that_gets_another_address_than_it_had_says_so_once() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9"))), ("q", Ok(plan("10.0.0.1-10.0.0.4")))]);
+    bench.start();
+    bench.asks("other", "p", "10.0.0.5");
+    bench.refuse = |w| matches!(w, Write::AddFinalizer(..)).then_some(Failure::Unknown);
+    bench.make(restored("c", "p", "10.0.0.5"));
+    bench.rest(20);
+    bench.refuse = |_| None;
+    bench.rest(30);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
+    // Somebody else has it in another pool of the network, and its own pool has it no more.
+    bench.make(restored("d", "q", "10.0.0.5"));
+    assert_eq!(bench.has("d"), some("10.0.0.2"));
+    // An IPAddress that a person made for it.
+    bench.store.put_address(address("e", "p", "10.0.0.7", None));
+    bench.make(restored("e", "p", "10.0.0.9"));
+    assert_eq!(bench.has("e"), some("10.0.0.7"));
+    bench.start();
+    bench.rest(60);
+    assert_eq!(told(&bench), ["c 10.0.0.5 10.0.0.1", "d 10.0.0.5 10.0.0.2", "e 10.0.0.9 10.0.0.7"]);
+}
+
+#[test]
+fn a_claim_that_has_its_address_keeps_it_when_its_pool_shrinks() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+    bench.start();
+    bench.make(claim("c", "p"));
+    bench.rest(60);
+    bench.writes.clear();
+    bench.pool("p", Ok(plan("10.0.0.5-10.0.0.9")));
+    bench.start();
+    bench.rest(60);
+    assert_eq!((bench.has("c"), bench.condition("c").0), (some("10.0.0.1"), Reason::AddressAllocated));
+    assert_eq!(bench.number(|w| !matches!(w, Write::PoolStatus(..))), 0, "{:?}", bench.writes);
+    // Its object is taken away by force: its machine may have the address.
+    bench.store.forced.insert(bench.claim("c").uid.clone());
+    let gone = Address { deleting: true, finalizer: false, ..bench.address("c").clone() };
+    bench.store.put_address(gone);
+    bench.rest(10);
+    assert_eq!((bench.claim("c").bound.clone(), bench.condition("c").0), (None, Reason::PoolNotReady));
+    bench.pool("p", Ok(plan("10.0.0.1-10.0.0.9")));
+    bench.rest(10);
+    assert_eq!(bench.has("c"), some("10.0.0.1"));
+}
+
+#[test]
+fn a_claim_does_not_wait_for_an_address_that_another_host_has() {
+    for quarantine in [None, Some(1)] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        bench.start();
+        bench.make(claim("c", "p"));
+        let mut shrunk = spec("10.0.0.2-10.0.0.3");
+        shrunk.policy.conflict_quarantine_seconds = quarantine;
+        bench.pool("p", shrunk.plan());
+        bench.rest(1);
+        bench.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
+        bench.rest(20);
+        assert_eq!((bench.has("c"), told(&bench)), (some("10.0.0.2"), Vec::new()), "{quarantine:?}");
     }
 }
