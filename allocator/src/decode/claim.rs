@@ -130,7 +130,6 @@ impl ClaimJson<'_> {
             owned: meta.owner_references.as_ref().is_some_and(|all| !all.is_empty()),
         };
         let bound = self.bound(&key);
-        let had = if bound.is_none() { had(annotations) } else { None };
         Ok(Some(Claim {
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
@@ -142,7 +141,7 @@ impl ClaimJson<'_> {
             bound,
             voided: voided(annotations),
             requested: requested.map(|text| Box::from(cut_bytes(text, LONGEST_REQUEST))),
-            had,
+            had: had(annotations),
             hold: Hold::None,
             condition: self.ready(api),
             key,
@@ -293,7 +292,7 @@ pub(super) fn voided(annotations: Option<&Annotations<'_>>) -> u32 {
     count.filter(|&count| count < u32::MAX).unwrap_or(0)
 }
 
-/// What a claim was given before. A bound claim has an `IPAddress` that says so.
+/// What a claim was given, as its metadata says.
 pub(super) fn had(annotations: Option<&Annotations<'_>>) -> Option<Box<Block>> {
     Block::read(annotations?.address.as_ref()?).map(Box::new)
 }

@@ -128,7 +128,7 @@ impl Metal3ClaimJson<'_> {
             bound: self.bound().map(Arc::from),
             voided: claim::voided(annotations),
             requested: requested.map(|text| Box::from(cut_bytes(text, LONGEST_REQUEST))),
-            had: if self.bound().is_none() { claim::had(annotations) } else { None },
+            had: claim::had(annotations),
             hold: Hold::None,
             condition: self.condition(),
             key,

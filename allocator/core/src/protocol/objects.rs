@@ -37,7 +37,7 @@ pub struct Claim {
     pub voided: u32,
     /// The annotation that asks for an address.
     pub requested: Option<Box<str>>,
-    /// Our annotation on a claim that is not bound: what it was given before, perhaps in another cluster.
+    /// Our annotation on the claim: what it was given; while it is not bound, perhaps in another cluster.
     pub had: Option<Box<Block>>,
     /// Whether the claim must be left alone.
     pub hold: Hold,

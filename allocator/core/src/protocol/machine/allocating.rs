@@ -95,7 +95,7 @@ impl<P: Provider> Machine<P> {
     /// Puts our finalizer on a claim, and which address it is given.
     pub(super) fn add_finalizer(&mut self, slot: u32, given: Option<Block>) {
         let Some(known) = self.claims.get_mut(slot) else { return };
-        if given.is_some() && given != known.claim.had.as_deref().copied() {
+        if known.claim.bound.is_none() && given.is_some() && given != known.claim.had.as_deref().copied() {
             known.progress().tried = given;
         }
         let target = known.target();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::block::Block;
 use crate::names::{ClaimKind, Key, Version};
 use crate::provider::Provider;
 
@@ -35,6 +36,11 @@ fn base(write: &Write) -> Option<&Version> {
     }
 }
 
+/// The address that a write tells a claim's metadata.
+const fn given(write: &Write) -> Option<Block> {
+    if let Write::AddFinalizer(_, given) = write { *given } else { None }
+}
+
 impl<P: Provider> Machine<P> {
     pub(super) fn answered(&mut self, id: u64, result: Result<Done, Failure>) {
         let result = result.map(|done| match done {
@@ -42,9 +48,10 @@ impl<P: Provider> Machine<P> {
             Done::There(Object::Address(address)) => Done::There(Object::Address(self.share_address(address))),
             Done::There(Object::NotShown) | Done::Gone => done,
         });
+        let record = self.records.remove(&id);
         let Some((who, write)) = self.work.answered(id) else { return };
         match &who {
-            Who::Claim(slot) => self.claim_answered(*slot, &write, result, id > self.led_from),
+            Who::Claim(slot) => self.claim_answered(*slot, &write, result, id > self.led_from, record),
             Who::Address(slot) => self.address_answered(*slot, &write, result),
             Who::Pool(reference) => {
                 let wait = self.jitter(5);
@@ -69,7 +76,8 @@ impl<P: Provider> Machine<P> {
         self.work.mark(who);
     }
 
-    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>, current: bool) {
+    /// `record`: the write only tells a bound claim's metadata which address the claim has.
+    fn claim_answered(&mut self, slot: u32, write: &Write, result: Result<Done, Failure>, current: bool, record: bool) {
         let now = self.work.now();
         let Some(failures) = self.claims.get(slot).map(|s| s.so_far().retry.failures) else { return };
         let wait = self.jitter(failures);
@@ -78,7 +86,7 @@ impl<P: Provider> Machine<P> {
         let creating = matches!(write, Write::Create(_));
         match result {
             Ok(done) => {
-                if matches!(write, Write::Adopt(..)) {
+                if record || matches!(write, Write::Adopt(..)) {
                     // The API server may undo the change: then the next write must wait longer.
                     let retry = &mut known.progress().retry;
                     retry.failures += 1;
@@ -86,8 +94,8 @@ impl<P: Provider> Machine<P> {
                 } else if !matches!(write, Write::Condition(..)) {
                     known.progress().retry.failures = 0;
                 }
-                if let Write::AddFinalizer(_, given) = write {
-                    known.progress().given = *given;
+                if let Write::AddFinalizer(..) = write {
+                    known.progress().given = given(write);
                     known.progress().fresh = current && known.claim.bound.is_none();
                 }
                 if let Write::Void(..) = write {
@@ -169,6 +177,8 @@ impl<P: Provider> Machine<P> {
                 match failure {
                     // A condition that is refused is not told by another condition.
                     _ if matches!(write, Write::Condition(..)) => {}
+                    // Nobody waits for it: it is not written again and again.
+                    Failure::Refused(_) if record => progress.given = given(write),
                     Failure::Refused(why) => self.refused(slot, &why),
                     Failure::Unknown if lasts => self.unanswered(slot, "IPAddressClaim"),
                     Failure::Unknown | Failure::Conflict | Failure::NotFound | Failure::Exists => {}

@@ -188,6 +188,7 @@ impl<P: Provider> Machine<P> {
             }
             if let Some(id) = gone.pending {
                 self.work.answered(id);
+                self.records.remove(&id);
             }
             for &address in self.addresses.named(&gone.claim.key) {
                 self.work.mark(Who::Address(address));

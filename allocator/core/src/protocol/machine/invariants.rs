@@ -27,6 +27,12 @@ impl<P: Provider> Machine<P> {
         for (id, (slot, _)) in &self.reads {
             assert_eq!(self.addresses.get(*slot).and_then(|entry| entry.pending), Some(*id), "nobody waits for a read");
         }
+        for id in &self.records {
+            assert!(
+                matches!(self.work.on_behalf_of(*id), Some(Who::Claim(_))),
+                "a record that is not under way counts"
+            );
+        }
         for lists in [&self.lists, &self.metal3_lists] {
             assert!(lists.under_way.is_some() || !lists.again, "a list is wanted after none");
             assert!(lists.listeners.iter().all(|&slot| self.claims.get(slot).is_some()));

@@ -54,6 +54,8 @@ const LISTS_QUIET: Duration = Duration::from_mins(1);
 const BEHIND: Duration = Duration::from_secs(5);
 /// The most claims that are read at a time.
 const READS: usize = 16;
+/// The most bound claims at a time whose metadata is told which address they have.
+const RECORDS: usize = 8;
 /// Delay before the claim of another provider's pool is read again that owns an object of ours.
 const FOREIGN_AGAIN: Duration = Duration::from_mins(1);
 /// Delay before a failed write is tried again.
@@ -90,7 +92,7 @@ struct Lists {
 /// The protocol, over a provider of addresses.
 ///
 /// Invariants, besides those of the parts: a claim, an object or a pool has at most one write or read under way, and
-/// the pending note is about this write or read; each known pair of duplicates is noted once; no claim waits for a pool
+/// the pending note is about this write or read; each record is under way; each known pair of duplicates is noted once; no claim waits for a pool
 /// twice, and a claim that waits for a particular address is found under this address. The machine alone keeps the
 /// claims and addresses: other code reads them ([`Machine::claim`], [`Machine::address`]).
 #[derive(Debug)]
@@ -112,6 +114,10 @@ pub struct Machine<P> {
     reads: HashMap<u64, (u32, Uid)>,
     /// Objects whose claims are to be read when other reads have ended.
     reads_wait: BTreeSet<u32>,
+    /// The writes under way that tell bound claims' metadata which address they have.
+    records: BTreeSet<u64>,
+    /// Claims for which such a write is to be made when others have ended.
+    records_wait: BTreeSet<u32>,
     /// The claims that entries of outside systems name, and that are being read.
     doubts: HashMap<u64, Doubt>,
     lists: Lists,
@@ -143,6 +149,8 @@ impl<P: Provider> Machine<P> {
             waiting: HashMap::new(),
             reads: HashMap::new(),
             reads_wait: BTreeSet::new(),
+            records: BTreeSet::new(),
+            records_wait: BTreeSet::new(),
             doubts: HashMap::new(),
             led_from: 0,
             lists: Lists::default(),
@@ -215,6 +223,10 @@ impl<P: Provider> Machine<P> {
                     && let Some(slot) = self.reads_wait.pop_first()
                 {
                     self.look_at(&Who::Address(slot));
+                } else if self.records.len() < RECORDS
+                    && let Some(slot) = self.records_wait.pop_first()
+                {
+                    self.look_at(&Who::Claim(slot));
                 } else {
                     break;
                 }

@@ -8,7 +8,7 @@ use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Attempt, Claim, Condition, Reason};
 use super::super::registry::{Entry, Fate};
 use super::claims::{Missing, Said};
-use super::{Machine, RETRY, Who};
+use super::{Machine, RECORDS, RETRY, Who};
 use crate::work::Retry;
 
 impl<P: Provider> Machine<P> {
@@ -57,6 +57,8 @@ impl<P: Provider> Machine<P> {
         let message = block.map_or_else(String::new, |b| b.to_string());
         if !claim.condition.as_ref().is_some_and(|c| c.ready) {
             self.set_condition(slot, claim, Reason::AddressAllocated, message);
+        } else if let Some(block) = block.filter(|block| self.lacks_record(slot, claim, *block)) {
+            self.record(slot, block);
         } else if let Some(known) = self.claims.get_mut(slot) {
             let Retry { not_before, failures } = known.so_far().retry;
             let retried = (failures > 0).then_some(not_before + RETRY.last);
@@ -67,6 +69,24 @@ impl<P: Provider> Machine<P> {
             }
             known.rest();
         }
+    }
+
+    /// Whether a bound claim's metadata does not say which address it has. Backups have no status.
+    fn lacks_record(&self, slot: u32, claim: &Claim, block: Block) -> bool {
+        let written = self.claims.get(slot).is_some_and(|known| known.so_far().given == Some(block));
+        // Outside systems know by our mark what a claim had.
+        !written && claim.had.as_deref() != Some(&block) && !claim.pool.kind.is_remote()
+    }
+
+    /// Writes into a bound claim's metadata which address it has. So it is with claims whose addresses another provider gave, which
+    /// had the finalizer before. There may be thousands, and nobody waits for this: a few at a time.
+    fn record(&mut self, slot: u32, block: Block) {
+        if self.records.len() >= RECORDS {
+            self.records_wait.insert(slot);
+            return;
+        }
+        self.add_finalizer(slot, Some(block));
+        self.records.extend(self.claims.get(slot).and_then(|known| known.pending));
     }
 
     /// The object to which a bound claim is bound.

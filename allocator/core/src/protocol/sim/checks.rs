@@ -99,6 +99,9 @@ impl World {
         if condition.ready != object.conflict.is_none() {
             return Err("its condition does not say how it stands".into());
         }
+        if condition.ready && !outside && claim.had.as_deref() != self.store.block(object).as_ref() {
+            return Err("its metadata does not say what it has".into());
+        }
         Ok(())
     }
 

@@ -57,7 +57,7 @@ flaws! {
     conditions_at_once: ConditionsAtOnce from 3100,
     foreign_at_once: ForeignAtOnce from 0,
     every_prefix_counts: EveryPrefixCounts from 0,
-    kinds_in_order: KindsInOrder from 2690,
+    kinds_in_order: KindsInOrder from 1030,
     kinds_not_compared: KindsNotCompared from 0,
     kind_ignored: KindIgnored from 0,
     terms_of_the_pool: TermsOfThePool from 0,

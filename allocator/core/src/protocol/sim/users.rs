@@ -287,7 +287,9 @@ impl World {
                 let owner = Some(if restored { claim.uid.clone() } else { uid.clone() });
                 self.store.put_address(Address { uid: address, owner, deleting: false, ..object });
             }
-            self.store.put_claim(Claim { uid, bound: None, condition: None, ..claim });
+            // Not every tool brings annotations back.
+            let had = claim.had.filter(|_| uid.0.as_bytes()[0].is_multiple_of(2));
+            self.store.put_claim(Claim { uid, bound: None, condition: None, had, ..claim });
         }
         for object in objects.into_iter().filter(|a| a.owner.is_none()) {
             let uid = self.store.uid();

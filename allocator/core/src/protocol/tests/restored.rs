@@ -254,3 +254,101 @@ fn a_claim_does_not_wait_for_an_address_that_another_host_has() {
         assert_eq!((bench.has("c"), told(&bench)), (some("10.0.0.2"), Vec::new()), "{quarantine:?}");
     }
 }
+
+/// Claims that another provider left: bound, with our finalizer, and with nothing in their metadata that says what they have.
+fn taken_over(bench: &mut Bench, number: u8) -> BTreeMap<Key, IpAddr> {
+    let uid = bench.store.pools[&*pool("p")].uid.clone();
+    let mut had = BTreeMap::new();
+    for i in 0..number {
+        let (name, at) = (format!("m{i:03}"), format!("10.0.0.{}", 100 + i));
+        let condition = Condition { ready: true, reason: Reason::AddressAllocated, message: String::new() };
+        let bound = Some((&*name).into());
+        let old = Claim { finalizer: true, bound, condition: Some(condition), ..claim(&name, "p") };
+        let links = Links { pool: Some(uid.clone()), outdated: false };
+        bench.store.put_address(Address { links, ..address(&name, "p", &at, Some(&old)) });
+        had.insert(old.key.clone(), at.parse().unwrap());
+        bench.store.put_claim(old);
+    }
+    had
+}
+
+#[test]
+fn claims_that_another_provider_gave_their_addresses_have_them_again_after_a_restore() {
+    let pools = || [("p", Ok(plan("10.0.0.1-10.0.0.220")))];
+    let mut bench = Bench::new(&pools());
+    let had = taken_over(&mut bench, 9);
+    // One that was not bound yet, and one whose metadata names what it had elsewhere.
+    let other = Claim { finalizer: true, ..claim("unbound", "p") };
+    bench.store.put_address(address("unbound", "p", "10.0.0.90", Some(&other)));
+    bench.store.put_claim(other);
+    bench.change("m003", |claim| claim.had = Block::read("10.0.0.77").map(Box::new));
+    bench.start();
+    bench.rest(120);
+    let mut restored = Bench::new(&pools());
+    restored.start();
+    for claim in bench.store.claims.into_values() {
+        let uid = format!("{}-again", claim.uid).as_str().into();
+        restored.make(Claim { uid, bound: None, condition: None, ..claim });
+    }
+    has_all(&restored, &had.into_iter().chain([(Key::new("ns", "unbound"), some("10.0.0.90").unwrap())]).collect(), "");
+}
+
+#[test]
+fn what_claims_have_is_written_into_their_metadata_once_and_a_few_at_a_time() {
+    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.220")))]);
+    let had = taken_over(&mut bench, 100);
+    let mut machine = Machine::new(InCluster::default(), 2);
+    let mut moment = Moment { now: Duration::ZERO, wall: bench.store.wall };
+    let mut under_way: Vec<(u64, Write)> = Vec::new();
+    let mut events: Vec<Event> = ALL.map(|kind| bench.store.list(kind, None)).into();
+    events.push(Event::Leading(Some(Duration::MAX)));
+    let (mut most, mut written) = (0, Vec::new());
+    for _ in 0..20_000 {
+        moment.now += Duration::from_millis(20);
+        let event = if events.is_empty() { Event::Tick } else { events.remove(0) };
+        for action in machine.step(moment, event) {
+            if let Action::Write { id, write } = action {
+                under_way.push((id, write));
+            }
+        }
+        most = most.max(under_way.iter().filter(|(_, write)| matches!(write, Write::AddFinalizer(..))).count());
+        if let Some((id, write)) = under_way.pop() {
+            let before = bench.store.logs.each_ref().map(Vec::len);
+            let result = bench.store.apply(&write);
+            if let Write::AddFinalizer(target, given) = write {
+                written.push((target.key, given.unwrap().address()));
+            }
+            events.push(Event::Answer { id, result });
+            for (log, from) in bench.store.logs.iter().zip(before) {
+                events.extend(log[from..].iter().cloned());
+            }
+        }
+    }
+    written.sort_unstable();
+    assert_eq!(written, had.into_iter().collect::<Vec<_>>());
+    assert!((1..=8).contains(&most), "{most} at a time");
+}
+
+#[test]
+fn what_a_claim_has_is_not_written_without_end_where_somebody_takes_it_off_or_refuses_it() {
+    for refuses in [false, true] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.220")))]);
+        taken_over(&mut bench, 1);
+        if refuses {
+            bench.refuse = |w| matches!(w, Write::AddFinalizer(..)).then(|| Failure::Refused("no".into()));
+        }
+        bench.start();
+        for _ in 0..3000 {
+            if bench.claim("m000").had.is_some() {
+                bench.store.put_claim(Claim { had: None, ..bench.claim("m000").clone() });
+            }
+            bench.pass(Duration::from_millis(100));
+        }
+        let writes = bench.number(|write| matches!(write, Write::AddFinalizer(..)));
+        assert!((1..=12).contains(&writes), "{writes} writes in five minutes");
+        // It is released as any other.
+        bench.change("m000", |claim| claim.deleting = true);
+        bench.rest(60);
+        assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty());
+    }
+}
