@@ -106,6 +106,12 @@ impl Progress {
 }
 
 impl Slot {
+    /// The place of the claim among those that are looked at together: who had an address before, by its metadata, comes before who
+    /// takes any, and then who has waited longer.
+    pub(super) fn place(&self) -> (bool, (u64, u64)) {
+        (self.claim.had.is_none(), self.turn)
+    }
+
     /// The progress of the claim.
     pub(super) fn so_far(&self) -> Progress {
         self.progress.as_deref().copied().unwrap_or_default()

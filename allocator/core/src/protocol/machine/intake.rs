@@ -100,8 +100,7 @@ impl<P: Provider> Machine<P> {
         for slot in self.claims.slots().collect::<Vec<_>>() {
             self.keep_what_is_missing(slot);
         }
-        // The claim that has waited longer comes first.
-        let mut claims: Vec<_> = self.claims.slots().filter_map(|s| Some((self.claims.get(s)?.turn, s))).collect();
+        let mut claims: Vec<_> = self.claims.slots().filter_map(|s| Some((self.claims.get(s)?.place(), s))).collect();
         claims.sort_unstable();
         self.work.mark_all(claims.into_iter().map(|(_, s)| Who::Claim(s)));
         self.work.mark_all(self.addresses.slots().map(Who::Address));

@@ -131,9 +131,9 @@ impl<P: Provider> Machine<P> {
                     self.work.mark_all(waiting.asking.iter().map(|&(_, s)| Who::Claim(s)));
                     self.work.mark_all(waiting.line.iter().map(|&(_, s)| Who::Claim(s)));
                     // Claims that the pool's pause has stopped have no place in the line.
-                    let turn = |&slot: &u32| self.claims.get(slot).map(|claim| claim.turn);
+                    let place = |&slot: &u32| self.claims.get(slot).map(super::claims::Slot::place);
                     let mut held: Vec<u32> = waiting.held.keys().copied().collect();
-                    held.sort_unstable_by_key(turn);
+                    held.sort_unstable_by_key(place);
                     self.work.mark_all(held.into_iter().map(Who::Claim));
                 }
                 Some(_) if planted(Flaw::NobodyWoken) => {}

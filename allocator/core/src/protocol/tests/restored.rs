@@ -352,3 +352,28 @@ fn what_a_claim_has_is_not_written_without_end_where_somebody_takes_it_off_or_re
         assert!(bench.store.claims.is_empty() && bench.store.addresses.is_empty());
     }
 }
+
+#[test]
+fn who_had_an_address_comes_before_who_takes_any_at_the_start_and_when_the_pool_comes() {
+    for at_start in [true, false] {
+        let mut bench = Bench::new(&[]);
+        if !at_start {
+            bench.start();
+        }
+        // It waited already when the backup was made, and was restored first.
+        for claim in [claim("a", "p"), restored("b", "p", "10.0.0.1"), restored("c", "p", "10.0.0.2"), claim("d", "p")]
+        {
+            bench.store.put_claim(claim);
+            if !at_start {
+                bench.rest(2);
+            }
+        }
+        bench.pool("p", Ok(plan("10.0.0.1-10.0.0.3")));
+        if at_start {
+            bench.start();
+        }
+        bench.rest(3);
+        let has = ["a", "b", "c", "d"].map(|name| bench.has(name));
+        assert_eq!(has, [some("10.0.0.3"), some("10.0.0.1"), some("10.0.0.2"), None], "{at_start}");
+    }
+}
