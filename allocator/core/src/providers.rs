@@ -54,7 +54,11 @@ impl Providers {
                 held_by: None,
             })?),
         };
-        let address = ask.before.map(|before| before.block.address());
+        // An object proves that the claim had an address. What the claim itself says proves nothing: whoever may write it could name
+        // the address of an entry that is a person's, and bears the claim's name and no mark.
+        let proven = ask.before.filter(|before| before.told == Told::ByObject);
+        let address = proven.map(|before| before.block.address());
+        self.remote.prefers(ask.uid, ask.before.map(|before| before.block.address()));
         let mark = Mark { claim: ask.uid.clone(), name: ask.claim.clone(), address };
         let mut obtain = || self.remote.obtain(ask.slot, ask.pool, mark.clone(), wanted, ask.fresh);
         let entry = obtain().map_err(|wait| refusal(ask.pool, wait))?;

@@ -44,6 +44,8 @@ pub(super) struct Account {
     pub(super) goal: Goal,
     /// The address that the claim asks for.
     pub(super) wanted: Option<IpAddr>,
+    /// The address that the claim says it had: of several entries of its own it gets that one.
+    pub(super) prefers: Option<IpAddr>,
     /// The claim's entries, as far as a search or an answer has shown since nothing has been in doubt. None: a search must
     /// show them before anything else is done.
     pub(super) known: Option<Vec<Entry>>,
@@ -72,6 +74,7 @@ impl Account {
             mark,
             goal,
             wanted: None,
+            prefers: None,
             known: None,
             busy: None,
             not_before: Duration::ZERO,
@@ -88,7 +91,8 @@ impl Account {
     /// The entry that the claim gets: the address that it had, or else the lowest, so that all allocators choose the same.
     pub(super) fn chosen(&self) -> Option<&Entry> {
         let fits = |entry: &&Entry| self.wanted.is_none_or(|wanted| wanted == entry.address);
-        let had = |entry: &&Entry| Some(entry.address) == self.mark.address;
+        let before = self.mark.address.or(self.prefers);
+        let had = |entry: &&Entry| Some(entry.address) == before;
         let known = self.known.as_ref()?;
         known.iter().filter(fits).find(had).or_else(|| known.iter().filter(fits).min_by_key(|entry| entry.address))
     }

@@ -64,6 +64,13 @@ impl Remote {
         })
     }
 
+    /// A claim says that it had this address. That makes no entry its own.
+    pub fn prefers(&mut self, claim: &Uid, address: Option<IpAddr>) {
+        if let Some(account) = self.accounts.get_mut(claim) {
+            account.prefers = address;
+        }
+    }
+
     /// Whether a claim or an `IPAddress` may be let go: the claim has no entry any more. The claim is gone, or is being deleted
     /// and has no machine.
     ///

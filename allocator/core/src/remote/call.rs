@@ -25,8 +25,9 @@ pub struct Mark {
     pub claim: Uid,
     /// The claim.
     pub name: Key,
-    /// The address of the claim's `IPAddress`, if it has one. An entry of this address that bears the claim's name is the
-    /// claim's, whatever uid is written into it: after a move the claim has another one, and another provider wrote none.
+    /// The address of the claim's `IPAddress`, if it has or had one; never one that only the claim names. An entry of this address
+    /// that bears the claim's name is the claim's, whatever uid is written into it: after a move the claim has another one, and
+    /// another provider wrote none.
     pub address: Option<IpAddr>,
 }
 

@@ -1,6 +1,9 @@
 //! What a tenant can write about its own objects, against what is others'; and what conditions tell of others.
 
 use super::*;
+use crate::block::Block;
+use crate::providers::Providers;
+use crate::remote::{Answer, Drift, Entry, Orphans, RemoteSpec, What};
 
 /// A pool of the whole cluster.
 fn of_all(name: &str) -> PoolRef {
@@ -170,4 +173,150 @@ fn who_waits_because_other_pools_claims_have_the_addresses_is_told_which_pools_a
     bench.rest(1);
     let counts = bench.store.pools[&of_all("all")].status.as_ref().unwrap().counts;
     assert_eq!((counts.total, counts.used, counts.free, counts.available), (1, 0, 0, 0));
+}
+
+/// An outside system, and an allocator of its pool.
+struct Outside {
+    store: Store,
+    machine: Machine<Providers>,
+    moment: Moment,
+    entries: Vec<Entry>,
+}
+
+impl Outside {
+    /// It has an entry of a person's: with the name of a claim of a namespace, and without a mark.
+    fn with(claim: Claim, object: Option<Address>) -> Self {
+        let mut store = Store::default();
+        let remote = RemoteSpec { calls: 4, orphans: Orphans::Release, drift: Drift::PutBack, warning: String::new() };
+        store.put_pool(Pool {
+            reference: claim.pool.clone(),
+            uid: "pool".into(),
+            version: Version("".into()),
+            generation: 1,
+            plan: Ok(Plan::of_outside(Network::Common, None)),
+            remote: Some(remote),
+            paused: None,
+            deleting: false,
+            finalizer: true,
+            status: None,
+        });
+        let host = format!("{}.{}", claim.key.name, claim.key.namespace).into();
+        let address = some("192.0.2.50").unwrap();
+        let persons = Entry { id: "1".into(), address, prefix: 24, gateway: None, claim: None, ours: false, host };
+        store.forced.insert(claim.uid.clone());
+        if let Some(object) = object {
+            store.put_address(object);
+        }
+        store.put_claim(claim);
+        let machine = Machine::new(Providers::new(1), 1);
+        let moment = Moment { now: Duration::from_secs(1), wall: 1_795_168_800 };
+        let mut new = Self { store, machine, moment, entries: vec![persons] };
+        for kind in ALL {
+            let list = new.store.list(kind, None);
+            new.tell(list);
+        }
+        new.store.logs = Default::default();
+        new.tell(Event::Metal3Listed);
+        new.tell(Event::Leading(Some(Duration::MAX)));
+        new
+    }
+
+    fn tell(&mut self, event: Event) {
+        for action in self.machine.step(self.moment, event) {
+            match action {
+                Action::Write { id, write } => {
+                    let result = self.store.apply(&write);
+                    self.tell(Event::Answer { id, result });
+                }
+                Action::ListAddresses { of, id } => {
+                    let list = self.store.list(addresses_of(of), Some(id));
+                    self.tell(list);
+                }
+                Action::ReadClaim { id, key, .. } => {
+                    let result = Ok(self.store.claims.get(&key).cloned());
+                    self.tell(Event::ClaimRead { id, result });
+                }
+                Action::Remote(call) => {
+                    let result = Ok(self.answer(&call.what));
+                    self.tell(Event::Remote { id: call.id, result });
+                }
+                Action::Report(_) => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, what: &What) -> Answer {
+        match what {
+            What::Find(mark) => {
+                let its = |one: &&Entry| one.claim.as_ref() == Some(&mark.claim) || Some(one.address) == mark.address;
+                Answer::Entries(self.entries.iter().filter(its).cloned().collect())
+            }
+            What::Allocate(mark, _) => {
+                let (id, address) = ("2".into(), some("192.0.2.51").unwrap());
+                let (claim, host) = (Some(mark.claim.clone()), mark.host().into());
+                let new = Entry { id, address, prefix: 24, gateway: None, claim, ours: true, host };
+                self.entries.push(new.clone());
+                Answer::Entry(new)
+            }
+            What::Rewrite(entry, mark) => {
+                let its = self.entries.iter_mut().find(|one| one.id == entry.id).unwrap();
+                (its.claim, its.ours) = (Some(mark.claim.clone()), true);
+                Answer::Done
+            }
+            What::Release(entry) => {
+                self.entries.retain(|one| one.id != entry.id);
+                Answer::Done
+            }
+            What::List => Answer::Listing(self.entries.clone(), None),
+            What::PutBack(_) => panic!("{what:?}"),
+        }
+    }
+
+    /// Lets half an hour pass.
+    fn rest(&mut self) {
+        for _ in 0..1800 {
+            for event in std::mem::take(&mut self.store.logs).into_iter().flatten() {
+                self.tell(event);
+            }
+            self.moment.now += Duration::from_secs(1);
+            self.tell(Event::Tick);
+        }
+    }
+
+    fn hosts(&self) -> Vec<(&str, Option<&str>)> {
+        self.entries.iter().map(|one| (&*one.id, one.claim.as_ref().map(|uid| &*uid.0))).collect()
+    }
+}
+
+#[test]
+fn an_entry_without_a_mark_is_a_claims_by_its_ip_address_alone_and_not_by_what_the_claim_says() {
+    let reference = Arc::new(PoolRef::new(PoolKind::PHPIPAMIPPool, "", "p"));
+    let tenants = Claim { key: Key::new("internal", "db01.corp"), pool: reference, finalizer: true, ..claim("t", "") };
+    let ready = Condition { ready: true, reason: Reason::AddressAllocated, message: "192.0.2.50".into() };
+    let annotated = Claim { had: Block::read("192.0.2.50").map(Box::new), ..tenants.clone() };
+    let bound = Claim { bound: Some("db01.corp".into()), condition: Some(ready), ..tenants.clone() };
+    let both = Claim { had: annotated.had.clone(), ..bound.clone() };
+    let object = address("db01.corp", "", "192.0.2.50", Some(&tenants));
+    let object = Address { key: tenants.key.clone(), pool: tenants.pool.clone(), ..object };
+    // What it says in its annotation, in its status, in both; and one that has an IPAddress.
+    let cases =
+        [(annotated, None, false), (bound.clone(), None, false), (both, None, false), (bound, Some(object), true)];
+    for (said, object, its) in cases {
+        let key = said.key.clone();
+        let case = format!("{said:?}");
+        let mut outside = Outside::with(said, object);
+        outside.rest();
+        let uid = &*tenants.uid.0;
+        let has = outside.store.addresses.get(&key).and_then(|one| one.address);
+        if its {
+            assert_eq!((has, outside.hosts()), (some("192.0.2.50"), vec![("1", Some(uid))]), "{case}");
+        } else {
+            assert_eq!((has, outside.hosts()), (some("192.0.2.51"), vec![("1", None), ("2", Some(uid))]), "{case}");
+        }
+        let goes = Claim { deleting: true, ..outside.store.claims[&key].clone() };
+        outside.store.put_claim(goes);
+        outside.rest();
+        assert!(outside.store.claims.is_empty() && outside.store.addresses.is_empty(), "{case}");
+        assert_eq!(outside.hosts().len(), usize::from(!its), "what is a person's stays: {case}");
+    }
 }
