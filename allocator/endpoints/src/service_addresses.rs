@@ -22,25 +22,52 @@ pub fn number(cluster: &str, name: &str) -> Option<u32> {
     name.strip_prefix(cluster)?.strip_prefix("-svc-lb-")?.parse().ok()
 }
 
+/// The single addresses of a list, each once, in its order: those that stand alone, or as a prefix of their own, as [`put`] writes
+/// them.
+///
+/// # Errors
+/// Something else than addresses, prefixes and ranges stands there.
+pub fn listed(text: &str) -> Result<Vec<IpAddr>, NoAddresses> {
+    let mut all: Vec<IpAddr> = Vec::new();
+    for ip in entries(text)?.into_iter().filter_map(alone) {
+        if !all.contains(&ip) {
+            all.push(ip);
+        }
+    }
+    Ok(all)
+}
+
 /// The list as kube-vip's `cidr-global` has it: prefixes, comma separated. The addresses are appended to what stands there, in
 /// order; None: all stand there. An address counts as there if it stands alone, or as a prefix of its own.
 ///
 /// # Errors
 /// Something else than addresses, prefixes and ranges stands there.
 pub fn put(text: &str, addresses: &[IpAddr]) -> Result<Option<String>, NoAddresses> {
-    let mut all: Vec<String> =
-        text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect();
-    if !all.iter().all(|one| is_entry(one)) {
-        return Err(NoAddresses);
-    }
+    let mut all: Vec<String> = entries(text)?.into_iter().map(str::to_owned).collect();
     let before = all.len();
     for ip in addresses {
-        let own = format!("{ip}/{}", if ip.is_ipv4() { 32 } else { 128 });
-        if !all.iter().any(|one| *one == own || one.parse() == Ok(*ip)) {
-            all.push(own);
+        if !all.iter().any(|one| alone(one) == Some(*ip)) {
+            all.push(format!("{ip}/{}", length(*ip)));
         }
     }
     Ok((all.len() != before).then(|| all.join(",")))
+}
+
+fn entries(text: &str) -> Result<Vec<&str>, NoAddresses> {
+    let all: Vec<&str> = text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+    if all.iter().all(|one| is_entry(one)) { Ok(all) } else { Err(NoAddresses) }
+}
+
+/// The length of a prefix that is one address.
+const fn length(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
+
+/// The address of an entry that is one address.
+fn alone(entry: &str) -> Option<IpAddr> {
+    let Some((ip, bits)) = entry.split_once('/') else { return entry.parse().ok() };
+    let ip = ip.trim().parse().ok()?;
+    (bits.parse() == Ok(length(ip))).then_some(ip)
 }
 
 /// A text that is no list of addresses.
@@ -71,6 +98,14 @@ mod tests {
         assert_eq!(new("10.9.0.1-10.9.0.7").as_deref(), Some("10.9.0.1-10.9.0.7,10.0.0.5/32,fd00::5/128"));
         assert_eq!(new("fd00::5/128,10.0.0.5/32"), None);
         assert_eq!(put("", &[]), Ok(None));
+    }
+
+    #[test]
+    fn single_addresses_are_told_from_prefixes_and_ranges() {
+        let ips: Vec<IpAddr> = ["10.0.0.5", "fd00::5", "10.0.0.6"].map(|ip| ip.parse().unwrap()).into();
+        let text = "10.9.0.0/24, 10.0.0.5, fd00::5/128,10.9.1.1-10.9.1.7,10.0.0.6/32,10.0.0.5/32,fd00:0::5,fd01::/32";
+        assert_eq!(listed(text), Ok(ips));
+        assert_eq!((listed(""), listed("a,b")), (Ok(Vec::new()), Err(NoAddresses)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ crate::mark::marks! {
         on: "Cluster", value: "`ConfigMap/NAME/KEY` or `HelmRelease/NAME/FIELD.FIELD`", "people" => "allocator"
     }
 
-    /// The claim was made for a host that the Cluster had already.
+    /// The claim was made for an address that the Cluster had already: its host, or one that `mooring.dev/service-lb-target` lists.
     Annotation GIVEN = "mooring.dev/endpoint-given" {
         on: "claims of endpoints", value: "`true`", "allocator" => "allocator"
     }

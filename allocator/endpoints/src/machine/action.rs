@@ -73,8 +73,8 @@ pub struct NewClaim {
     pub parent: Parent,
     /// `spec.poolRef`.
     pub pool: Arc<PoolRef>,
-    /// The annotation `mooring.dev/requested-address`: the host that the Cluster has. The claim is marked with
-    /// [`crate::words::GIVEN`] then.
+    /// The annotation `mooring.dev/requested-address`: the host that the Cluster has, or an address that its Services have. The claim is
+    /// marked with [`crate::words::GIVEN`] then.
     pub requested: Option<IpAddr>,
 }
 

@@ -248,8 +248,8 @@ fn claimed(
     })
 }
 
-/// Whether the claim was made for a host that the Cluster had already.
-fn is_given(claim: &Claim) -> bool {
+/// Whether the claim was made for an address that the Cluster had already.
+pub(super) fn is_given(claim: &Claim) -> bool {
     claim.mark().is_some_and(|mark| mark.given)
 }
 

@@ -99,6 +99,7 @@ impl Machine {
         let followed =
             |reference: &Reference| self.settings.kinds.contains(&(reference.group.clone(), reference.kind.clone()));
         let view = View {
+            now: self.work.now(),
             cluster,
             wish,
             claims: &slot.claims,

@@ -52,6 +52,10 @@ pub(super) enum Flaw {
     AddsNames,
     /// A claim that exists and is not shown is never created again.
     HiddenForEver,
+    /// Claims for Services are made whatever the target lists.
+    ForgetsLists,
+    /// They are made by what was read of the target a while ago.
+    BelievesOldLists,
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::standstill::Standstill;
 
 /// The known state of a Cluster and of everything that belongs to it.
 pub(super) struct View<'a> {
+    pub(super) now: Duration,
     pub(super) cluster: &'a Cluster,
     /// The pool of its endpoint; None: none is wanted.
     pub(super) wish: Result<Option<Arc<PoolRef>>, RequestError>,

@@ -1,6 +1,6 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{deleted, given, letting_go, many, moved, random, reapplied, reapplied_often, shared, unseen};
+use super::{deleted, given, letting_go, listed, many, moved, random, reapplied, reapplied_often, shared, unseen};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -93,6 +93,17 @@ fn believes_labels() {
 fn hidden_for_ever() {
     noticed(Flaw::HiddenForEver, unseen::what_hid_the_name_is_deleted);
     noticed(Flaw::HiddenForEver, || random::lives(0..400));
+}
+
+#[test]
+fn forgets_lists() {
+    noticed(Flaw::ForgetsLists, listed::what_the_list_has_is_had_again);
+    noticed(Flaw::ForgetsLists, || random::lives(0..400));
+}
+
+#[test]
+fn believes_old_lists() {
+    noticed(Flaw::BelievesOldLists, listed::what_was_taken_out_is_not_asked_for);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod flaws;
 mod given;
 mod interrupted;
 mod letting_go;
+mod listed;
 mod many;
 mod moved;
 mod objects;

@@ -15,6 +15,7 @@ use super::objects::{
 use super::world::{Stored, World};
 use crate::machine::Failure;
 use crate::objects::{Cluster, Place};
+use crate::service_addresses;
 
 /// splitmix64.
 pub(super) struct Dice(pub(super) u64);
@@ -49,6 +50,14 @@ fn create(dice: &mut Dice, world: &mut World, name: &str) {
         one.notes.service_pool = Some("GlobalInClusterIPPool/lb".into());
         one.notes.service_count = Some("2".into());
         one.notes.service_target = Some(format!("ConfigMap/{name}-kubevip/cidr-global").into());
+        // From a backup, which has the list of before; or the list is that of an earlier Cluster of this name, or comes later.
+        if !dice.chance(40) {
+            let before = (0..dice.below(3)).map(|_| format!("10.0.1.{}/32", 40 + dice.below(9)));
+            let list: Vec<String> = ["10.9.0.0/24".to_owned()].into_iter().chain(before).collect();
+            world.put_text(&config_map(name), &list.join(","));
+        }
+    } else {
+        world.put_text(&config_map(name), "10.9.0.0/24");
     }
     if dice.chance(15) {
         (one.infrastructure, one.control_plane) = (None, None);
@@ -77,7 +86,6 @@ fn create(dice: &mut Dice, world: &mut World, name: &str) {
     if dice.chance(50) {
         world.put_text(&secret(name), POD);
     }
-    world.put_text(&config_map(name), "10.9.0.0/24");
 }
 
 /// One thing that people do to a Cluster.
@@ -236,6 +244,16 @@ fn shares(world: &World, one: &Cluster) -> bool {
     plane.is_some_and(|one| one.secrets().any(|(_, secret)| world.machine.users_of(&secret).len() > 1))
 }
 
+/// Of the addresses that its list has, each is a claim's of the Cluster: nobody else can get it.
+fn law_of_lists(world: &World, one: &Cluster) {
+    let texts = &world.texts[&config_map(&one.key.name)].text;
+    let listed = service_addresses::listed(texts.as_deref().unwrap_or_default()).unwrap();
+    let had: Vec<_> = world.claims.values().filter(|claim| claim.is_owned_by(&one.uid)).collect();
+    for ip in listed {
+        assert!(had.iter().any(|claim| claim.address == Some(ip)), "{}: {texts:?} {had:?}", one.key);
+    }
+}
+
 /// What is true when nothing goes on any more, and nobody holds anything back.
 fn at_rest(world: &World) {
     for claim in world.claims.values() {
@@ -258,6 +276,9 @@ fn at_rest(world: &World) {
             assert!(carries(world, one, ip), "{key}: {standing:?}");
             assert!(one.variables.is_some() || world.host(key) == Some(ip), "{key}: {standing:?}");
             assert!(!one.paused, "{key}: {one:?}");
+            if one.notes.service_target.is_some() {
+                law_of_lists(world, one);
+            }
         } else if standing.reason.name() == "Drifted" && !claim.is_some_and(|claim| claim.given) {
             assert!(!is_empty_somewhere(world, one), "machines are made without an address: {standing:?}\n{one:?}");
         } else if !world.touched.contains(key) && !shares(world, one) {
@@ -285,6 +306,11 @@ fn life(seed: u64) {
     for secret in NAMES.map(secret) {
         if !world.texts.contains_key(&secret) {
             world.put_text(&secret, POD);
+        }
+    }
+    for name in NAMES {
+        if !world.texts.contains_key(&config_map(name)) {
+            world.put_text(&config_map(name), "10.9.0.0/24");
         }
     }
     for one in world.clusters.values().cloned().collect::<Vec<_>>() {

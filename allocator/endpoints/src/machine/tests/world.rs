@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mooring_allocator_core::block::Block;
 use mooring_allocator_core::clusters::{Clusters, Pause};
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
@@ -32,6 +33,8 @@ pub(super) struct Stored {
     pub(super) deleting: bool,
     pub(super) pool: Arc<PoolRef>,
     pub(super) requested: Option<IpAddr>,
+    /// What it was given before, as a claim says that is restored.
+    pub(super) had: Option<IpAddr>,
     pub(super) address: Option<IpAddr>,
     pub(super) refused: bool,
     pub(super) condition: Option<(Box<str>, Box<str>)>,
@@ -77,7 +80,7 @@ impl Stored {
             others: self.in_use,
             bound: self.address.map(|_| self.key.name.clone()),
             voided: 0,
-            had: None,
+            had: self.had.filter(|_| self.address.is_none()).map(|ip| Box::new(Block::host(ip))),
             requested: self.requested.map(|ip| ip.to_string().into()),
             hold: Hold::None,
             condition: self.refused.then_some(refused),
@@ -598,7 +601,7 @@ impl World {
     }
 
     /// The allocation protocol gives one claim its address; whether there was any to be had.
-    fn allocate(&mut self) -> bool {
+    pub(super) fn allocate(&mut self) -> bool {
         let used: BTreeSet<IpAddr> = self.claims.values().filter_map(|claim| claim.address).collect();
         let pauses = self.pauses();
         let waiting = self.claims.values().filter(|claim| claim.address.is_none() && !claim.deleting);
@@ -610,7 +613,8 @@ impl World {
             }
             let pool = self.pools.get(&*claim.pool.name).cloned().unwrap_or_default();
             let wanted = |ip: &&IpAddr| !used.contains(*ip) && claim.requested.is_none_or(|asked| asked == **ip);
-            if let Some(ip) = pool.iter().find(wanted) {
+            let before = claim.had.and_then(|had| pool.get(&had)).filter(wanted);
+            if let Some(ip) = before.or_else(|| pool.iter().find(wanted)) {
                 self.put_claim(Stored { address: Some(*ip), refused: false, ..claim });
                 return true;
             }
@@ -694,6 +698,7 @@ impl World {
             deleting: false,
             pool: new.pool.clone(),
             requested: new.requested,
+            had: None,
             address: None,
             refused: false,
             condition: None,
@@ -826,6 +831,7 @@ impl World {
             deleting: false,
             pool,
             requested: None,
+            had: None,
             address: None,
             refused: false,
             condition: None,
