@@ -40,6 +40,14 @@ pub fn is_claim_of(service: &Key, across: bool, family: Family, name: &str) -> b
     sum.is_some_and(|sum| sum.len() == 10 && sum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
 }
 
+/// Whether a claim for any Service of its namespace may have this name. Services that share an address in one namespace have a claim
+/// that is named after the first of them, also when that one is gone.
+#[must_use]
+pub fn is_claim(family: Family, name: &str) -> bool {
+    let service = name.strip_suffix(after(family)).and_then(|rest| rest.rsplit_once('-')).map(|(service, _)| service);
+    service.is_some_and(|service| !service.is_empty() && is_claim_of(&Key::new("", service), false, family, name))
+}
+
 fn before(service: &Key, across: bool) -> String {
     if across { format!("{}-{}-", service.namespace, service.name) } else { format!("{}-", service.name) }
 }
@@ -65,6 +73,10 @@ mod tests {
         let one = claim(&service, &uid, Family::V4, &pool("a"), None, None, 0);
         assert_eq!(one, claim(&service, &uid, Family::V4, &pool("a"), None, None, 0));
         assert!(is_claim_of(&service, false, Family::V4, &one.name), "{one}");
+        assert!(is_claim(Family::V4, &one.name) && !is_claim(Family::V6, &one.name), "{one}");
+        for name in ["web", "web-x-ipv4", "-0123456789-ipv4", "0123456789-ipv4", "web-0123456789", ""] {
+            assert!(!is_claim(Family::V4, name), "{name}");
+        }
         for (name, across, family) in
             [(&*one.name, true, Family::V4), (&*one.name, false, Family::V6), ("web-x-ipv4", false, Family::V4)]
         {

@@ -174,12 +174,17 @@ impl Machine {
     }
 
     /// The `IPAddress` of this address in a Service's record, which has the name of its claim: in the namespace of the Service's
-    /// claims, and named as such claims are.
+    /// claims, and named as such claims are. In the Service's own namespace it may be named after another Service, with which this one
+    /// shared it.
     pub(super) fn object_of_record(&self, service: &Service, ip: IpAddr) -> Option<Key> {
         let (namespace, across) = self.namespace(service);
         let lines = record::read(service.notes.record.as_deref());
         let (object, _) = lines.into_iter().find(|(_, one)| *one == ip)?;
-        let named = naming::is_claim_of(&service.key, across, Family::of(ip), &object.name);
+        let named = if across {
+            naming::is_claim_of(&service.key, across, Family::of(ip), &object.name)
+        } else {
+            naming::is_claim(Family::of(ip), &object.name)
+        };
         (object.namespace == namespace && named).then_some(object)
     }
 

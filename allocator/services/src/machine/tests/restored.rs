@@ -4,8 +4,9 @@
 use mooring_allocator_core::names::Key;
 
 use super::world::World;
-use crate::machine::testing::service;
+use crate::machine::testing::{StoredClaim, ports, service};
 use crate::objects::Service;
+use crate::ports::Protocol::Tcp;
 
 /// As it is exported.
 fn exported(world: &World, key: &Key) -> Service {
@@ -99,6 +100,44 @@ fn one_whose_claim_was_deleted_by_hand_has_the_same_address_again() {
     world.push(crate::machine::Event::Claim(Box::new(gone.shown())));
     world.run();
     has_all_again(&world, &web, &api);
+}
+
+/// The backup may bring back the claim, which is then the Service's, and the `IPAddress`, which keeps its address for a claim of its
+/// name.
+#[test]
+fn one_that_shared_the_claim_of_a_service_that_is_gone_has_a_claim_of_that_name_again() {
+    let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+    let [first, second] = [("first", 80), ("second", 81)].map(|(name, port)| {
+        let mut one = Service { ports: ports(&[(port, Tcp)]), ..service("shop", name) };
+        one.notes.sharing_key = Some("k".into());
+        let key = world.apply(one);
+        world.run();
+        key
+    });
+    world.delete(&first);
+    world.run();
+    let claim = world.claims_of(&second)[0].clone();
+    assert!(claim.key.name.starts_with("first-"), "{claim:?}");
+    let again = exported(&world, &second);
+    world.delete(&second);
+    world.run();
+    assert!(world.claims.is_empty() && world.addresses.is_empty());
+    // Its claim comes first, or never.
+    for restored in [false, true] {
+        if restored {
+            let claim = StoredClaim { bound: None, uid: "claim-again".into(), ..claim.clone() };
+            world.claims.insert(claim.key.clone(), claim.clone());
+            world.push(crate::machine::Event::Claim(Box::new(claim.shown())));
+            world.run();
+        }
+        world.apply(Service { uid: format!("second-{restored}").as_str().into(), ..again.clone() });
+        world.run();
+        let now: Vec<Key> = world.claims.keys().cloned().collect();
+        assert_eq!((&*world.shows(&second), now), ("10.0.0.1", vec![claim.key.clone()]), "{restored}");
+        world.delete(&second);
+        world.later(5);
+        assert!(world.claims.is_empty() && world.addresses.is_empty(), "{restored}");
+    }
 }
 
 #[test]
