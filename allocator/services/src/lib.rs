@@ -23,6 +23,7 @@ pub mod record;
 pub mod request;
 pub mod select;
 pub mod sharing;
+pub mod told;
 pub mod utc;
 
 pub use mooring_names::services as words;

@@ -435,7 +435,10 @@ impl Machine {
                     slot.members.contains_key(other) || (seen.iter().any(|(key, _)| key == other) && may(other))
                 };
                 let other = self.shown_by(ip, named)?;
-                format!("{} has it by its status or its record", other.told_in(&key.namespace, "Service"))
+                // All whose claim it is read this.
+                let all = slot.members.keys().all(|member| member.namespace == key.namespace);
+                let other = other.told_in(if all { &key.namespace } else { "" }, "Service");
+                format!("{other} has it by its status or its record")
             }
         };
         Some(Write::Exchange(target, owner))

@@ -16,6 +16,7 @@ use crate::ports::{Clash, clash};
 use crate::reason::{Condition, Reason};
 use crate::request::{RequestError, Wish, shows};
 use crate::sharing::Join;
+use crate::told;
 
 use super::join::Trouble;
 use super::place::Want;
@@ -202,6 +203,7 @@ impl Machine {
             let made = pool.and_then(|pool| pool.made.as_ref()).filter(|_| reason == Reason::PoolExhausted);
             let entry = made.and_then(|made| made.source.scope.entry());
             let entry = entry.map(|entry| format!("; its addresses are those of {entry}")).unwrap_or_default();
+            let message = told::about(claim, message, &service.key.namespace);
             let mut trouble = Trouble::new(reason, format!("{told}: {message}{entry}"), until);
             if reason == Reason::PoolExhausted {
                 // Another pool of the same rank may have free addresses.
@@ -210,6 +212,7 @@ impl Machine {
             return Err(trouble);
         }
         if let Some(why) = &slot.refused.as_ref().filter(|_| slot.seen.is_none()) {
+            let why = told::about(claim, why, &service.key.namespace);
             return Err(Trouble::new(Reason::AllocationFailed, format!("{told} cannot be made: {why}"), until));
         }
         Err(Trouble::new(Reason::Allocating, format!("{told} waits for its address"), until))
@@ -298,6 +301,7 @@ impl Machine {
             if pool.is_some_and(|pool| pool.lists(line.ip) || pool.plan.is_err()) {
                 return None;
             }
+            let reference = told::pool(reference, &service.key.namespace);
             Some(format!(
                 "{} is no longer in {reference}; it stays: to give it up, take away the request for it, if any, and set the annotation {}",
                 line.ip,

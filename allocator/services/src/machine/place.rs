@@ -13,6 +13,7 @@ use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
 use crate::sharing::Join;
+use crate::told;
 use crate::utc::utc;
 
 use super::Machine;
@@ -260,7 +261,8 @@ impl Machine {
         if want.requested.is_none()
             && let Some((ip, other)) = self.awaited_of(&pool, &service.key)
         {
-            let message = format!("it waits until Service {other} has claimed {ip}, which it had before");
+            let other = other.told_in(&service.key.namespace, "Service");
+            let message = format!("it waits until {other} has claimed {ip}, which it had before");
             return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip)]));
         }
         let (_, across) = self.namespace(service);
@@ -343,7 +345,8 @@ impl Machine {
             let pool = self.claims.get(&claim).and_then(|slot| self.seen.pools.get(&slot.pool));
             if let Some(pool) = pool.filter(|pool| !from_before && !pool.admits(&service.key.namespace)) {
                 let namespace = &service.key.namespace;
-                let message = format!("{ip} is of {}, which does not serve namespace {namespace}", pool.reference);
+                let pool = told::pool(&pool.reference, namespace);
+                let message = format!("{ip} is of {pool}, which does not serve namespace {namespace}");
                 return Err(Trouble::new(Reason::PoolNotUsable, message, [Topic::Pools, Topic::Claim(claim)]));
             }
             if claim.namespace != namespace {

@@ -9,7 +9,7 @@ use super::classes::{OTHER, unbalanced};
 use super::several::{of_class, of_namespaces};
 use super::world::{BOTH, Queue, World, ip, settings};
 use crate::machine::testing::{StoredClaim, ports, service};
-use crate::machine::{Done, Event, Failure, Kind, Settings};
+use crate::machine::{Done, Event, Failure, Kind, Settings, Write};
 use crate::objects::{FamilyPolicy, Ingress, Pool, Reserved, Service};
 use crate::ports::{Protocol, clash};
 use crate::record;
@@ -239,7 +239,11 @@ fn go_on(dice: &mut Dice, world: &mut World, late: &[Queue]) -> bool {
                 0 => Err(Failure::Unknown),
                 // It has taken effect, and nobody says so.
                 1 => world.execute(&write).and(Err(Failure::Unknown)),
-                2 => Err(Failure::Refused("no".into())),
+                // As the API server names the object.
+                2 => match &write {
+                    Write::CreateClaim(new) => Err(Failure::Refused(format!("{:?} is forbidden", new.key.name))),
+                    _ => Err(Failure::Refused("no".into())),
+                },
                 _ => world.execute(&write),
             };
             let answer = Event::Answer { id, result };

@@ -5,7 +5,7 @@ use mooring_allocator_core::names::{Key, PoolKind, PoolRef};
 use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
-use crate::machine::testing::{StoredClaim, pool, service};
+use crate::machine::testing::{StoredClaim, address, pool, service};
 use crate::objects::{Ingress, Member, Service};
 use crate::{naming, record};
 
@@ -155,4 +155,48 @@ fn a_claim_of_another_namespace_is_nobodys() {
         assert!(!world.shows(&web).is_empty());
         assert_eq!(world.claims.contains_key(&trap), has, "{namespace}");
     }
+}
+
+/// As a backup has it: the record of an address by a claim of its own, which is gone.
+fn restored(namespace: &str, name: &str, had: &str) -> Service {
+    let mut one = service(namespace, name);
+    one.notes.record = Some(format!("{namespace}/{name}-0123456789-ipv4={had}").into());
+    one
+}
+
+#[test]
+fn who_waits_for_the_service_of_another_namespace_is_not_told_which() {
+    let mut world = World::new(&[("range-global", "10.0.0.1-10.0.0.9")]);
+    world.allocates = false;
+    world.apply(restored("bank", "secret", "10.0.0.5"));
+    world.run();
+    let near = world.apply(service("bank", "near"));
+    let far = world.apply(service("shop", "far"));
+    world.later(10);
+    world.refused(&far, "Allocating", "until a Service of another namespace has claimed 10.0.0.5");
+    world.refused(&near, "Allocating", "until Service bank/secret has claimed 10.0.0.5");
+}
+
+#[test]
+fn what_is_said_of_a_shared_claim_names_nothing_of_its_namespace() {
+    let mut world = World::without_config();
+    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
+    world.pool(pool("all", &["10.0.0.1"]), spec);
+    world.start();
+    world.run();
+    world.allocates = false;
+    let mut dns = service("infra", "dns");
+    dns.notes.sharing_key = Some("infra/dns".into());
+    dns.notes.addresses = Some("10.0.0.5".into());
+    let dns = world.apply(dns);
+    world.run();
+    // Before its claim, one of the allocator's own namespace gets the address.
+    let other = Key::new("mooring", "secret");
+    let mut taken = address(other.clone(), "uid-secret".into(), world.fresh(), ip("10.0.0.5"));
+    taken.claim = "secret".into();
+    world.addresses.insert(other, taken);
+    let claim = world.claims_of(&dns)[0].key.clone();
+    assert!(world.allocate(&claim) && world.claims[&claim].refused.as_ref().unwrap().1.contains("mooring/secret"));
+    world.run();
+    world.refused(&dns, "AllocationFailed", "the owners of its namespace can read why");
 }

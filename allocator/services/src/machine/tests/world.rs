@@ -502,7 +502,9 @@ impl World {
                 Err((protocol::Reason::AllocationFailed, format!("{ip} is not in the pool")))
             }
             Some(ip) if self.used().contains(&ip) => {
-                Err((protocol::Reason::AllocationFailed, format!("{ip} is taken")))
+                let mut holders = self.addresses.values().filter(|address| address.address == Some(ip));
+                let by = holders.next().map(|address| address.claim_key().told_in(&key.namespace, "claim"));
+                Err((protocol::Reason::AllocationFailed, format!("{ip} is taken by {}", by.unwrap_or_default())))
             }
             Some(ip) => Ok(ip),
             None => {
@@ -601,10 +603,43 @@ impl World {
         let actions = self.machine.step(Moment { now: self.now, wall: 0 }, event);
         self.thought += start.elapsed();
         for action in actions {
+            self.tells_no_names(&action);
             match action {
                 Action::Write { id, write } => self.todo.push_back((id, write)),
                 Action::List(asked) => self.lists = Kind::ALL.map(|kind| (kind, asked)).into(),
                 Action::Report(report) => self.reports.push(report),
+            }
+        }
+    }
+
+    /// What the people of a namespace read names no object of another, unless they have written the name themselves. Checked of all
+    /// texts in all tests.
+    fn tells_no_names(&self, action: &Action) {
+        if self.services.len() > 100 {
+            return;
+        }
+        let told: Vec<(&Key, &str)> = match action {
+            Action::Write { write: Write::Status(target, status), .. } => {
+                status.condition.iter().map(|condition| (&target.key, &*condition.message)).collect()
+            }
+            Action::Write { write: Write::Exchange(target, text), .. } => {
+                let members = self.claims.get(&target.key).map_or(&[][..], |claim| &claim.members);
+                members.iter().map(|(key, _)| key).chain([&target.key]).map(|key| (key, &**text)).collect()
+            }
+            Action::Report(Report::ConditionChanged { service, condition, .. }) => vec![(service, &condition.message)],
+            Action::Report(Report::NotHonoured { service, text }) => vec![(service, text)],
+            _ => return,
+        };
+        for (reader, text) in told {
+            let notes = self.services.get(reader).map(|service| &service.notes);
+            let wrote =
+                notes.map(|notes| format!("{:?} {:?}", notes.sharing_key, notes.lease_name)).unwrap_or_default();
+            // The name of a claim says for which Service it was made.
+            let claims = self.claims.keys().map(|claim| (claim, claim.name.to_string()));
+            let all = self.services.keys().chain(self.claims.keys()).chain(self.addresses.keys());
+            for (of, name) in all.map(|key| (key, key.to_string())).chain(claims) {
+                let names = of.namespace != reader.namespace && text.contains(&name) && !wrote.contains(&name);
+                assert!(!names, "{reader} is told of {name}: {text}");
             }
         }
     }
