@@ -62,6 +62,7 @@ impl Machine {
                     for key in &members {
                         self.enqueue_service(key);
                     }
+                    self.wake_those_behind(&members);
                 }
             }
             Write::Exchange(target, _) => {

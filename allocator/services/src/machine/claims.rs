@@ -175,6 +175,7 @@ impl Machine {
         for slot in self.services.values_mut() {
             slot.held = [Held::default(), Held::default()];
             slot.waits.clear();
+            slot.not_yet = None;
             slot.leaves = false;
             // The mark on the Service tells whether it was left to another controller.
             slot.contest = Contest::default();

@@ -161,6 +161,9 @@ impl Machine {
         let condition = self.condition(&service, &wanted, &lines, &troubles);
         self.judge(key, condition);
         let content = troubles.is_empty();
+        if let Some(slot) = self.services.get_mut(key).filter(|_| content) {
+            slot.not_yet = None;
+        }
         self.publish(&service, &Findings { wanted, wish, lines, moving, content, comes_back });
     }
 

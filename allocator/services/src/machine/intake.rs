@@ -248,6 +248,7 @@ impl Machine {
         for key in &members {
             self.enqueue_service(key);
         }
+        self.wake_those_behind(&members);
         self.regroup(claim);
         self.enqueue_claim(claim);
         self.wake(&Topic::Claim(claim.clone()));

@@ -24,6 +24,7 @@ mod invariants;
 mod inviting;
 mod join;
 mod moving;
+mod not_yet;
 mod passing;
 mod place;
 mod pools;

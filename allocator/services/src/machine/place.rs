@@ -259,11 +259,9 @@ impl Machine {
             Found::Pool(pool) => pool,
         };
         if want.requested.is_none()
-            && let Some((ip, other)) = self.awaited_of(&pool, &service.key)
+            && let Some(trouble) = self.gives_way(service, &pool)
         {
-            let other = other.told_in(&service.key.namespace, "Service");
-            let message = format!("it waits until {other} has claimed {ip}, which it had before");
-            return Err(Trouble::new(Reason::Allocating, message, [Topic::Ip(ip)]));
+            return Err(trouble);
         }
         let (_, across) = self.namespace(service);
         Ok(self.own_claim(service, want, &pool, across))

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use mooring_allocator_core::block::Family;
-use mooring_allocator_core::names::{Key, PoolRef};
+use mooring_allocator_core::names::Key;
 
 use crate::families::place;
 use crate::naming;
@@ -147,16 +147,6 @@ impl Machine {
         let on_its_way = |claim: &Key| self.claims.get(claim).is_some_and(|slot| self.may_come(service, claim, slot));
         let claims = claim.is_some_and(on_its_way);
         (claims || !self.seen.pools.iter().any(|pool| pool.lists(ip))).then_some(ip)
-    }
-
-    /// An address of this pool that another Service waits for to come back. Nobody gets an address by chance there before that one has
-    /// claimed its own.
-    pub(super) fn awaited_of(&self, pool: &PoolRef, except: &Key) -> Option<(IpAddr, &Key)> {
-        let pool = self.seen.pools.get(pool)?;
-        let recorded = |key: &Key, ip| self.recorded(&self.services.get(key)?.service, Family::of(ip));
-        let awaits = |key: &&Key, ip| *key != except && self.only_awaits(key, ip) && recorded(key, ip) == Some(ip);
-        let mut all = self.takeover.unclaimed.iter().filter(|(ip, _)| pool.lists(**ip));
-        all.find_map(|(ip, keys)| Some((*ip, keys.iter().find(|key| awaits(key, *ip))?)))
     }
 
     /// The claim that gave a Service this address before the Service was restored, if it was restored too, and is nobody's yet.

@@ -82,6 +82,8 @@ pub(super) struct Slot {
     pub(super) parted: Option<Duration>,
     /// The end of the wait for the address of each family in the Service's record; see [`super::recorded`].
     pub(super) comes_back_by: [Option<Duration>; 2],
+    /// Since when the Service has waited for what is not there yet; see [`super::not_yet`].
+    pub(super) not_yet: Option<Duration>,
     /// The next claim of each family, and since when the Service waits to move to it; see [`super::moving`].
     pub(super) moves: [Option<(Key, Duration)>; 2],
     /// The Service was ours and is of another class now, and what was written on it was not taken back yet.
@@ -106,6 +108,7 @@ impl Slot {
             replaces: None,
             parted: None,
             comes_back_by: [None; 2],
+            not_yet: None,
             moves: [None, None],
             leaves: false,
         }

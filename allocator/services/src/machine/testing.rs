@@ -77,6 +77,7 @@ pub(crate) struct StoredClaim {
     pub(crate) bound: Option<Arc<str>>,
     pub(crate) refused: Option<(protocol::Reason, String)>,
     pub(crate) deleting: bool,
+    pub(crate) paused: bool,
 }
 
 impl StoredClaim {
@@ -99,7 +100,7 @@ impl StoredClaim {
             voided: 0,
             had: None,
             requested: self.requested.map(|ip| ip.to_string().into()),
-            hold: protocol::Hold::None,
+            hold: if self.paused { protocol::Hold::Paused } else { protocol::Hold::None },
             condition: refused.map(|(reason, message)| protocol::Condition { ready: false, reason, message }),
             retained: RetainedMeta { service: Some(Box::new(service)), ..RetainedMeta::default() },
         }))

@@ -8,6 +8,7 @@ mod inviting;
 mod late;
 mod leading;
 mod moving;
+mod not_yet;
 mod others;
 mod pools;
 mod random;

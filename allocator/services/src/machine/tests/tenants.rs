@@ -128,6 +128,7 @@ fn forged(world: &mut World, namespace: &str, members: Vec<Member>) -> Key {
         bound: None,
         refused: None,
         deleting: false,
+        paused: false,
     };
     world.claims.insert(key.clone(), claim);
     world.run();

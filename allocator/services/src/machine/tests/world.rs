@@ -66,6 +66,10 @@ pub(super) struct World {
     endpoints: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Addresses of other claims.
     pub(super) others: BTreeSet<IpAddr>,
+    /// Addresses that pools keep for claims of certain names, of which there are none.
+    pub(super) pre_allocated: BTreeSet<IpAddr>,
+    /// A namespace in which no claim can be made.
+    pub(super) without_quota: Option<&'static str>,
     /// The events that the allocator has not seen yet: each kind comes in its own order, and kinds may be late.
     queues: Queues,
     /// The events that an allocator that waits for the lead has not seen yet. It began to watch when the present leader
@@ -166,6 +170,8 @@ impl World {
             reserved: BTreeMap::new(),
             endpoints: BTreeMap::new(),
             others: BTreeSet::new(),
+            pre_allocated: BTreeSet::new(),
+            without_quota: None,
             queues: Queues::new(),
             standby: Queues::new(),
             pushed: 0,
@@ -470,7 +476,7 @@ impl World {
         let used = self.used();
         let spans = self.spans(pool);
         let all = spans.into_iter().flat_map(|(first, last)| first..=last).map(address);
-        let mut free = all.filter(|ip| self.lists(pool, *ip) && !used.contains(ip));
+        let mut free = all.filter(|ip| self.lists(pool, *ip) && !used.contains(ip) && !self.pre_allocated.contains(ip));
         free.next()
     }
 
@@ -486,7 +492,7 @@ impl World {
             self.pools_go();
             return true;
         }
-        if claim.bound.is_some() {
+        if claim.bound.is_some() || claim.paused {
             return false;
         }
         let own = self.addresses.get(key).and_then(|address| address.address);
@@ -500,6 +506,9 @@ impl World {
             }
             Some(ip) if !self.lists(&claim.pool, ip) => {
                 Err((protocol::Reason::AllocationFailed, format!("{ip} is not in the pool")))
+            }
+            Some(ip) if self.pre_allocated.contains(&ip) => {
+                Err((protocol::Reason::AllocationFailed, format!("{ip} is kept for another claim (preAllocations)")))
             }
             Some(ip) if self.used().contains(&ip) => {
                 let mut holders = self.addresses.values().filter(|address| address.address == Some(ip));
@@ -681,6 +690,9 @@ impl World {
                 if self.claims.contains_key(&new.key) {
                     return Err(Failure::Exists);
                 }
+                if self.without_quota == Some(&*new.key.namespace) {
+                    return Err(Failure::Refused(format!("{:?} is forbidden: exceeded quota", new.key.name)));
+                }
                 let owned = new.members.iter().all(|(key, _)| key.namespace == new.key.namespace);
                 let home = *new.key.namespace == *"mooring";
                 assert!(if home { owned || !new.owned } else { owned == new.owned }, "{new:?}");
@@ -697,6 +709,7 @@ impl World {
                     bound: None,
                     refused: None,
                     deleting: false,
+                    paused: false,
                 };
                 self.claims.insert(new.key.clone(), claim.clone());
                 self.push(Event::Claim(Box::new(claim.shown())));

@@ -1,0 +1,82 @@
+//! What is not there yet, and may never come.
+//!
+//! In a restore, the claim by which a Service is to have its address again is made a moment after the Service, and what lets Services
+//! share may come minutes after them. "Not yet" is not "no": a Service waits for such things. But no Service waits for ever for what
+//! somebody else is to bring, whoever that is and whatever he writes: its wait is one, from its beginning on.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::{Key, PoolRef};
+use mooring_allocator_core::protocol::Hold;
+
+use crate::families::place;
+use crate::objects::Service;
+use crate::reason::Reason;
+
+use super::join::Trouble;
+use super::slots::Topic;
+use super::{Machine, Who};
+
+/// How long a Service waits for what is not there yet: a restore takes minutes.
+const NOT_YET: Duration = Duration::from_mins(5);
+
+impl Machine {
+    /// Whether a Service goes on waiting for what is not there yet. The wait begins with the first call, and ends when the Service has
+    /// what it wants.
+    pub(super) fn waits_on(&mut self, key: &Key) -> bool {
+        let now = self.work.now();
+        let Some(slot) = self.services.get_mut(key) else { return false };
+        let until = *slot.not_yet.get_or_insert(now) + NOT_YET;
+        if until > now {
+            self.work.mark_at(until, Who::Service(key.clone()));
+        }
+        until > now
+    }
+
+    /// Why a Service gets no address of this pool by chance for the moment.
+    pub(super) fn gives_way(&mut self, service: &Service, pool: &PoolRef) -> Option<Trouble> {
+        let (ip, other) = self.awaited_of(pool, &service.key)?;
+        let other = other.told_in(&service.key.namespace, "Service");
+        let message = format!("it waits until {other} has claimed {ip}, which it had before");
+        let trouble = Trouble::new(Reason::Allocating, message, [Topic::Ip(ip)]);
+        self.waits_on(&service.key).then_some(trouble)
+    }
+
+    /// An address of this pool that another Service is about to have again. Nobody gets an address by chance there before that one has
+    /// claimed its own.
+    fn awaited_of(&self, pool: &PoolRef, except: &Key) -> Option<(IpAddr, &Key)> {
+        let listed = self.seen.pools.get(pool)?;
+        let recorded = |key: &Key, ip| self.recorded(&self.services.get(key)?.service, Family::of(ip));
+        let awaits = |key: &&Key, ip| {
+            *key != except
+                && self.only_awaits(key, ip)
+                && recorded(key, ip) == Some(ip)
+                && self.is_about_to_come(key, ip, pool)
+        };
+        let mut all = self.takeover.unclaimed.iter().filter(|(ip, _)| listed.lists(**ip));
+        all.find_map(|(ip, keys)| Some((*ip, keys.iter().find(|key| awaits(key, *ip))?)))
+    }
+
+    /// Whether nothing but time is between a Service and the address that it is to have again: its claim can be made, and is neither
+    /// held nor refused. A pool that cannot hand out addresses refuses all alike, so others lose nothing there.
+    fn is_about_to_come(&self, key: &Key, ip: IpAddr, pool: &PoolRef) -> bool {
+        let Some(slot) = self.services.get(key) else { return false };
+        let claim = slot.held[place(Family::of(ip))].current.as_ref().and_then(|claim| self.claims.get(claim));
+        // Without a claim: the pool that has the address came a moment ago.
+        let Some(claim) = claim else { return true };
+        let Some(seen) = &claim.seen else { return claim.refused.is_none() };
+        let refuses_all = |reason| Reason::of_claim(reason) == Reason::PoolNotReady && *claim.pool == *pool;
+        seen.hold == Hold::None && seen.refused().is_none_or(|(reason, _)| refuses_all(reason))
+    }
+
+    /// A claim of these Services has changed: those that give way to them look again.
+    pub(super) fn wake_those_behind(&mut self, services: &[Key]) {
+        let slots = services.iter().filter_map(|key| self.services.get(key));
+        let awaited: Vec<IpAddr> = slots.flat_map(|slot| slot.unclaimed.iter().copied()).collect();
+        for ip in awaited {
+            self.wake(&Topic::Ip(ip));
+        }
+    }
+}
