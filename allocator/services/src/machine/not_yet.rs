@@ -12,8 +12,10 @@ use mooring_allocator_core::names::{Key, PoolRef};
 use mooring_allocator_core::protocol::Hold;
 
 use crate::families::place;
+use crate::invitations::{Answer, Named};
 use crate::objects::Service;
 use crate::reason::Reason;
+use crate::{naming, record, words};
 
 use super::join::Trouble;
 use super::slots::Topic;
@@ -33,6 +35,65 @@ impl Machine {
             self.work.mark_at(until, Who::Service(key.clone()));
         }
         until > now
+    }
+
+    /// Why a Service waits for the address of its record, which it shared: nothing lets it share that yet, and nobody has said no. What
+    /// people write on the Services of the key's namespace, or into the `ConfigMap`, may be restored later.
+    pub(super) fn not_allowed_yet(&self, service: &Service, ip: IpAddr) -> Option<Trouble> {
+        let now = self.work.now();
+        let slot = self.services.get(&service.key)?;
+        if service.notes.reallocate || slot.not_yet.is_some_and(|since| since + NOT_YET <= now) {
+            return None;
+        }
+        let lines = record::read(service.notes.record.as_deref());
+        let (object, _) = lines.into_iter().find(|(_, one)| *one == ip)?;
+        let across = object.namespace != service.key.namespace;
+        if !across && naming::is_claim_of(&service.key, false, Family::of(ip), &object.name) {
+            return None;
+        }
+        let nothing_said = || !self.seen.has_config;
+        let answer = |named: &Named| self.seen.invited.answer(named, service, &self.seen.config);
+        if service.notes.sharing_key.is_some() {
+            let waits = match answer(&Named::by_key(service).filter(|_| across)?) {
+                Answer::Yes => false,
+                Answer::Nobody => true,
+                Answer::No => nothing_said(),
+            };
+            return self.uninvited(service).filter(|_| waits);
+        }
+        let key = self.sharing_key(service);
+        if key.as_ref().is_some_and(|key| key.across || !across) {
+            return None;
+        }
+        let (what, until) = match Named::by_lease(service) {
+            Some(named) if answer(&named) == Answer::Nobody => {
+                let (home, namespace) = (&named.home, &service.key.namespace);
+                let what = format!(
+                    "a Service of namespace {home} with the same {} and the annotation {}={namespace}",
+                    words::LEASE_NAME,
+                    words::SHARING_NAMESPACES
+                );
+                (what, vec![Topic::Group(named.text)])
+            }
+            Some(_) => return None,
+            None if nothing_said() => ("the ConfigMap kubevip".to_owned(), Vec::new()),
+            None => return None,
+        };
+        let message = format!(
+            "the Service shared {ip}, and nothing lets it share that yet: it waits for {what}, {} minutes at most; to have any other \
+             address, set the annotation {}",
+            NOT_YET.as_secs() / 60,
+            words::REALLOCATE
+        );
+        Some(Trouble::new(Reason::Allocating, message, until))
+    }
+
+    /// Whether two Services shared an address, and what lets one of them is only not there yet.
+    pub(super) fn shared_before(&self, one: &Service, other: &Service, ip: IpAddr) -> bool {
+        let line = |service: &Service| {
+            record::read(service.notes.record.as_deref()).into_iter().find(|(_, recorded)| *recorded == ip)
+        };
+        line(one).is_some() && line(one) == line(other) && self.not_allowed_yet(one, ip).is_some()
     }
 
     /// Why a Service gets no address of this pool by chance for the moment.
@@ -64,8 +125,8 @@ impl Machine {
     fn is_about_to_come(&self, key: &Key, ip: IpAddr, pool: &PoolRef) -> bool {
         let Some(slot) = self.services.get(key) else { return false };
         let claim = slot.held[place(Family::of(ip))].current.as_ref().and_then(|claim| self.claims.get(claim));
-        // Without a claim: the pool that has the address came a moment ago.
-        let Some(claim) = claim else { return true };
+        // Without a claim: the pool that has the address came a moment ago, or what lets the Service share is not there.
+        let Some(claim) = claim else { return self.not_allowed_yet(&slot.service, ip).is_none() };
         let Some(seen) = &claim.seen else { return claim.refused.is_none() };
         let refuses_all = |reason| Reason::of_claim(reason) == Reason::PoolNotReady && *claim.pool == *pool;
         seen.hold == Hold::None && seen.refused().is_none_or(|(reason, _)| refuses_all(reason))

@@ -81,11 +81,15 @@ impl Machine {
             }
             self.detach(next, &service.key);
         }
-        let found = uninvited.map_or_else(|| self.obtain(service, want), Err);
+        let not_yet = want.requested.or(want.recorded).and_then(|ip| self.not_allowed_yet(service, ip));
+        let not_yet = not_yet.filter(|_| self.waits_on(&service.key));
+        let returns = not_yet.is_some();
+        let found = uninvited.or(not_yet).map_or_else(|| self.obtain(service, want), Err);
         // A current claim without an address is not worth keeping.
         let keeps = held.current.as_ref().is_some_and(|claim| self.address_of(claim).is_some());
         // But one that is to bring an address back is, while there is no better one: its pool may come later.
-        let waits = want.recorded.is_some() && found.as_ref().is_err_and(|trouble| trouble.reason.is_not_yet());
+        let waits =
+            returns || (want.recorded.is_some() && found.as_ref().is_err_and(|trouble| trouble.reason.is_not_yet()));
         if let Some(current) = held.current.filter(|current| !keeps && !waits && found.as_ref() != Ok(current)) {
             self.detach(&current, &service.key);
         }
@@ -184,7 +188,9 @@ impl Machine {
         let (key, others) = (explicit(one), explicit(other));
         let parted = key.is_some() && others.is_some() && key != others;
         let leaves = parted && key.as_deref() != own;
-        self.agree(one, other, ip) || ip.is_some_and(|ip| shows(one, ip) && !(leaves && shows(other, ip)))
+        self.agree(one, other, ip)
+            || ip.is_some_and(|ip| shows(one, ip) && !(leaves && shows(other, ip)))
+            || ip.is_some_and(|ip| self.shared_before(one, other, ip))
     }
 
     /// Whether a Service could share a claim, or shares it: the claim is of one of these pools, is in the namespace of

@@ -32,8 +32,8 @@ pub(super) enum ComesBack {
     No,
     /// For the claim that had the address to be released: not for ever.
     WhenReleased(IpAddr),
-    /// For a pool that has the address, or for its claim: as long as it takes. After a restore, pools and namespaces may come later
-    /// than Services.
+    /// For a pool that has the address, or for its claim, as long as it takes: after a restore, pools and namespaces may come later than
+    /// Services. Or for what lets it share the address; see [`super::not_yet`].
     WhenGiven(IpAddr),
 }
 
@@ -116,7 +116,10 @@ impl Machine {
     ) -> ComesBack {
         let ip = self.recorded(service, family).filter(|ip| asked.is_none_or(|asked| asked == *ip));
         let ip = ip.filter(|_| state.is_none_or(|trouble| trouble.reason.is_not_yet()));
-        ip.map_or(ComesBack::No, |ip| ComesBack::after(settled, ip))
+        ip.map_or(ComesBack::No, |ip| match settled {
+            Some(_) if self.not_allowed_yet(service, ip).is_some() => ComesBack::WhenGiven(ip),
+            _ => ComesBack::after(settled, ip),
+        })
     }
 
     /// Notes what the Service waits for to get the address of a family in its record.
@@ -140,13 +143,18 @@ impl Machine {
     }
 
     /// The address of a family that a Service waits for to come back, and that nobody else is to get meanwhile: no pool has the
-    /// address yet, or the claim for it is on its way.
+    /// address yet, or the claim for it is on its way, or nothing lets the Service share it yet.
     pub(super) fn awaited(&self, service: &Service, family: Family) -> Option<IpAddr> {
         let ip = self.recorded(service, family)?;
         let claim = self.services.get(&service.key)?.held[place(family)].current.as_ref();
         let on_its_way = |claim: &Key| self.claims.get(claim).is_some_and(|slot| self.may_come(service, claim, slot));
         let claims = claim.is_some_and(on_its_way);
-        (claims || !self.seen.pools.iter().any(|pool| pool.lists(ip))).then_some(ip)
+        let may_have = || {
+            let (namespace, _) = self.namespace(service);
+            self.seen.pools.listing(service, &namespace, ip, &self.seen.config).is_ok()
+        };
+        let shares = || self.not_allowed_yet(service, ip).is_some() && may_have();
+        (claims || shares() || !self.seen.pools.iter().any(|pool| pool.lists(ip))).then_some(ip)
     }
 
     /// The claim that gave a Service this address before the Service was restored, if it was restored too, and is nobody's yet.

@@ -2,11 +2,13 @@
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
-use mooring_allocator_core::pool::PoolSpec;
+use mooring_allocator_core::pool::{Policy, PoolSpec};
 
+use super::random::Dice;
 use super::world::{World, ip};
-use crate::machine::testing::{StoredClaim, pool, service};
-use crate::objects::Service;
+use crate::machine::testing::{StoredClaim, pool, ports, service};
+use crate::objects::{Pool, Service};
+use crate::ports::Protocol::Tcp;
 
 /// A pool that people made, of which Services of all namespaces get addresses.
 fn with_pool(mut world: World) -> World {
@@ -131,4 +133,199 @@ fn one_that_waits_for_the_pool_of_its_claim_is_waited_for() {
     world.allocates = true;
     world.run();
     assert_eq!([&bank, &web].map(|key| world.shows(key)), ["10.0.0.1", "10.0.0.2"]);
+}
+
+/// All Services, as a backup has them.
+fn backup(world: &World) -> Vec<Service> {
+    let exported = world.services.values().cloned().map(|mut one| {
+        one.uid = format!("{}-again", one.uid).as_str().into();
+        (one.ingress, one.condition) = (Vec::new(), None);
+        one
+    });
+    exported.collect()
+}
+
+fn has_all(world: &World, had: &[(Key, String)], order: &str) {
+    for (key, ip) in had {
+        assert_eq!(world.shows(key), *ip, "{order}: {key}: {:?}", world.standing(key));
+    }
+}
+
+/// What people write into the `ConfigMap`, for Services of all namespaces or of one.
+const SHARED: [&[(&str, &str)]; 2] = [
+    &[("cidr-global", "10.0.0.0/24"), ("allow-share-global", "true")],
+    &[("cidr-global", "10.0.0.0/24"), ("cidr-shop", "10.1.0.0/24"), ("allow-share-shop", "true")],
+];
+
+/// Services that share by the `ConfigMap`, the pools made from it, and what the Services have.
+#[expect(clippy::type_complexity, reason = "as a backup has them")]
+fn shared(data: &[(&str, &str)]) -> (Vec<Service>, Vec<(Pool, PoolSpec)>, Vec<(Key, String)>) {
+    let mut world = World::new(data);
+    let at = |namespace: &str, name: &str, port| Service { ports: ports(&[(port, Tcp)]), ..service(namespace, name) };
+    let gone = world.apply(at("shop", "gone", 81));
+    world.run();
+    for (namespace, name, port) in
+        [("shop", "one", 81), ("bank", "two", 82), ("shop", "three", 83), ("mooring", "four", 84)]
+    {
+        world.apply(at(namespace, name, port));
+        world.run();
+    }
+    world.delete(&gone);
+    world.run();
+    let had = world.services.keys().map(|key| (key.clone(), world.shows(key))).collect();
+    (backup(&world), world.pools.values().cloned().collect(), had)
+}
+
+#[test]
+fn who_shared_by_the_configmap_shares_again_in_any_order() {
+    for data in SHARED {
+        let (services, pools, had) = shared(data);
+        for seed in 0..100 {
+            let mut dice = Dice(seed);
+            let mut world = World::without_config();
+            world.start();
+            for (pool, spec) in &pools {
+                world.pool(pool.clone(), spec.clone());
+            }
+            // None: the ConfigMap.
+            let mut left: Vec<Option<Service>> = services.iter().cloned().map(Some).chain([None]).collect();
+            while !left.is_empty() {
+                match left.swap_remove(usize::try_from(dice.below(left.len() as u64)).unwrap()) {
+                    Some(one) => drop(world.apply(one)),
+                    None => world.configure(data),
+                }
+                match dice.below(4) {
+                    0 => world.start(),
+                    1 => world.later(40),
+                    _ => world.run(),
+                }
+            }
+            world.later(40);
+            has_all(&world, &had, &format!("{data:?}, seed {seed}"));
+        }
+    }
+}
+
+/// The `ConfigMap` does not come back. The address is free again after a while.
+#[test]
+fn who_shared_by_a_configmap_that_is_gone_has_an_address_in_the_end() {
+    let (services, _, had) = shared(SHARED[0]);
+    let mut world = with_pool(World::without_config());
+    world.start();
+    for one in services {
+        world.apply(one);
+    }
+    world.later(60);
+    let one = Key::new("shop", "one");
+    world.refused(&one, "Allocating", "it waits for the ConfigMap kubevip");
+    world.refused(&one, "Allocating", "mooring.dev/reallocate");
+    // Nobody else gets it meanwhile, and nobody waits.
+    let new = world.apply(service("new", "web"));
+    world.run();
+    assert!(!["", &*had[0].1].contains(&&*world.shows(&new)), "{:?}", world.standing(&new));
+    world.edit(&one, |one| one.notes.reallocate = true);
+    world.run();
+    assert!(!world.shows(&one).is_empty());
+    world.later(300);
+    let mut all: Vec<String> = had.iter().map(|(key, _)| world.shows(key)).chain([world.shows(&new)]).collect();
+    all.sort();
+    all.dedup();
+    assert!(all.len() == had.len() + 1 && all.iter().all(|one| !one.is_empty()), "{all:?}");
+}
+
+/// Who gives the key, and a guest: by kube-vip's name of a Lease, with the address that both ask for, or by a sharing key.
+fn host_and_guest(by_lease: bool) -> [Service; 2] {
+    [("infra", "dns", 53), ("shop", "web", 443)].map(|(namespace, name, port)| {
+        let mut one = Service { ports: ports(&[(port, Tcp)]), ..service(namespace, name) };
+        if namespace == "infra" {
+            one.notes.sharing_namespaces = Some("shop".into());
+        }
+        if by_lease {
+            one.notes.lease_name = Some("infra/dns".into());
+            one.notes.addresses = Some("10.0.0.5".into());
+        } else {
+            one.notes.sharing_key = Some("infra/dns".into());
+        }
+        one
+    })
+}
+
+/// What they are in a backup, and what they had.
+fn invited(by_lease: bool) -> ([Service; 2], Vec<(Key, String)>) {
+    let mut world = running();
+    let gone = world.apply(service("shop", "gone"));
+    world.run();
+    for one in host_and_guest(by_lease) {
+        world.apply(one);
+        world.run();
+    }
+    world.delete(&gone);
+    world.run();
+    let had: Vec<_> = world.services.keys().map(|key| (key.clone(), world.shows(key))).collect();
+    let ip = if by_lease { "10.0.0.5" } else { "10.0.0.2" };
+    assert!(had.iter().all(|(_, has)| has == ip), "{had:?}");
+    (backup(&world).try_into().unwrap(), had)
+}
+
+#[test]
+fn a_guest_that_comes_before_its_host_shares_with_it_again() {
+    for by_lease in [true, false] {
+        let ([host, guest], had) = invited(by_lease);
+        for restarts in [false, true] {
+            let mut world = running();
+            let guest = world.apply(guest.clone());
+            world.later(60);
+            let (reason, _) = world.condition(&guest);
+            assert_eq!(reason, if by_lease { "Allocating" } else { "SharingNotAllowed" });
+            // A new Service neither waits, nor gets the address.
+            let new = world.apply(service("new", "web"));
+            world.run();
+            assert_eq!(world.shows(&new), "10.0.0.1");
+            if restarts {
+                world.start();
+            }
+            world.apply(host.clone());
+            world.later(40);
+            has_all(&world, &had, &format!("{by_lease} {restarts}"));
+        }
+    }
+}
+
+#[test]
+fn a_guest_whose_host_does_not_come_or_says_no_has_an_address_of_its_own() {
+    let ([mut host, guest], had) = invited(true);
+    let mut world = running();
+    let web = world.apply(guest.clone());
+    world.later(60);
+    world.refused(&web, "Allocating", "it waits for a Service of namespace infra with the same kube-vip.io/leaseName");
+    world.later(300);
+    assert_eq!(world.shows(&web), had[1].1);
+    // The host is there, and does not invite it.
+    host.notes.sharing_namespaces = None;
+    let mut world = running();
+    let web = world.apply(guest);
+    world.later(60);
+    let host = world.apply(host);
+    world.run();
+    let mut all = [&web, &host].map(|key| world.shows(key));
+    all.sort();
+    assert_eq!(all, ["", "10.0.0.5"]);
+}
+
+#[test]
+fn a_forged_record_of_a_shared_address_keeps_nothing_from_others() {
+    let mut world = running();
+    let spec = PoolSpec { addresses: vec!["10.1.0.1-10.1.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
+    let policy = Policy { allowed_namespaces: Some(["shop".to_owned()].into()), ..Policy::default() };
+    world.pool(pool("shop", &["10.1.0.1"]), PoolSpec { policy, ..spec });
+    let mut evil = with_record("evil", "web", "10.1.0.1");
+    evil.notes.record = Some("mooring/evil-web-0123456789-ipv4=10.1.0.1".into());
+    evil.notes.lease_name = Some("nobody/knows".into());
+    world.apply(evil);
+    world.run();
+    let mut asks = service("shop", "asks");
+    asks.notes.addresses = Some("10.1.0.1".into());
+    let all = [asks, service("shop", "web"), service("new", "web")].map(|one| world.apply(one));
+    world.run();
+    assert_eq!(all.map(|key| world.shows(&key)), ["10.1.0.1", "10.1.0.2", "10.0.0.1"]);
 }

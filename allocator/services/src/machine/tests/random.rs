@@ -367,7 +367,8 @@ fn at_rest(world: &World, edited: &BTreeSet<Key>) {
         assert_eq!(service.condition.as_ref(), Some(standing), "{service:?}");
         assert!(!standing.reason.is_empty() && !standing.message.is_empty());
         // One that was restored waits for the address that it had, and keeps the record of it, until a pool has the address.
-        let told = ["NoPool", "PoolNotUsable", "AddressNotInPool"].contains(&&*standing.reason);
+        // One that shared waits for the invitation of before.
+        let told = ["NoPool", "PoolNotUsable", "AddressNotInPool", "SharingNotAllowed"].contains(&&*standing.reason);
         // Of two families, the condition tells the worst.
         let waits = !standing.ready && (told || service.families.len() > 1);
         let lacks =
