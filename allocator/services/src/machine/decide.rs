@@ -160,10 +160,7 @@ impl Machine {
         }
         let condition = self.condition(&service, &wanted, &lines, &troubles);
         self.judge(key, condition);
-        let content = troubles.is_empty();
-        if let Some(slot) = self.services.get_mut(key).filter(|_| content) {
-            slot.not_yet = None;
-        }
+        let content = self.is_content(key, &troubles);
         self.publish(&service, &Findings { wanted, wish, lines, moving, content, comes_back });
     }
 

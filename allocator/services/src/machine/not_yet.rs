@@ -75,9 +75,8 @@ impl Machine {
                 );
                 (what, vec![Topic::Group(named.text)])
             }
-            Some(_) => return None,
             None if nothing_said() => ("the ConfigMap kubevip".to_owned(), Vec::new()),
-            None => return None,
+            Some(_) | None => return None,
         };
         let message = format!(
             "the Service shared {ip}, and nothing lets it share that yet: it waits for {what}, {} minutes at most; to have any other \
@@ -94,6 +93,15 @@ impl Machine {
             record::read(service.notes.record.as_deref()).into_iter().find(|(_, recorded)| *recorded == ip)
         };
         line(one).is_some() && line(one) == line(other) && self.not_allowed_yet(one, ip).is_some()
+    }
+
+    /// Whether a Service has what it wants: then its wait is over.
+    pub(super) fn is_content(&mut self, key: &Key, troubles: &[Trouble]) -> bool {
+        let content = troubles.is_empty();
+        if let Some(slot) = self.services.get_mut(key).filter(|_| content) {
+            slot.not_yet = None;
+        }
+        content
     }
 
     /// Why a Service gets no address of this pool by chance for the moment.
