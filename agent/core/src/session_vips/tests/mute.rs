@@ -77,7 +77,9 @@ pub(super) fn a_node_that_answers_nothing_does_not_keep_its_vips_by_asking() {
         for nth in 0..200 {
             let says = own.iter().chain(Some(&held).filter(|_| announces && nth % 20 == 0));
             let frames: Vec<_> = says.flat_map(|address| others.iter().map(move |n| (*n, *address))).collect();
-            frames.into_iter().for_each(|(n, address)| world.frame(holder, n, address));
+            for (n, address) in frames {
+                world.frame(holder, n, address);
+            }
             world.run(ms(50));
         }
         let now = (carried_by(world, holder), served(world));
