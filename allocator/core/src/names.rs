@@ -201,6 +201,15 @@ impl PoolRef {
     pub fn new(kind: PoolKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: if kind.global() { "" } else { namespace }.into(), name: name.into() }
     }
+
+    /// The pool as text for the people of a namespace; see [`Key::told_in`].
+    #[must_use]
+    pub fn told_in(&self, namespace: &str) -> String {
+        if self.kind.global() || *self.namespace == *namespace {
+            return self.to_string();
+        }
+        "a pool of another namespace".to_owned()
+    }
 }
 
 impl fmt::Display for PoolRef {

@@ -16,6 +16,12 @@ pub fn read(text: Option<&str>) -> Vec<Line> {
     mooring_names::record::read(text).map(line).collect()
 }
 
+/// The object that gave a Service this address, as its record says.
+#[must_use]
+pub fn object(text: Option<&str>, ip: IpAddr) -> Option<Key> {
+    read(text).into_iter().find(|(_, one)| *one == ip).map(|(object, _)| object)
+}
+
 /// All lines by which agents advertise addresses for a Service.
 #[must_use]
 pub fn named(notes: &Notes) -> Vec<Line> {

@@ -59,12 +59,16 @@ const ON_NETWORKS: [(Bug, u64); 1] = [(Bug::OnlyWhoIsHeard, 584)];
 /// The same, of sessions.
 const OF_SESSIONS_ON_NETWORKS: [(Bug, u64); 1] = [(Bug::ClaimsEntitle, 47)];
 
+/// A variable that is a number.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 fn each_is_found<S: Subject>(networks: bool, bugs: &[Bug], late: &[(Bug, u64)]) {
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let only = std::env::var("SIM_BUG").ok();
     let wanted = |bug: &Bug| only.as_ref().is_none_or(|names| names.split(',').any(|name| name == format!("{bug:?}")));
     let drawn = std::env::var_os("SIM_DRAWN").is_some();
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (from, seeds) = (number("SIM_FIRST").unwrap_or(0), number("SIM_SEEDS").unwrap_or(SEEDS));
     let mut hidden = vec![];
     for bug in bugs.iter().copied().filter(wanted) {
@@ -221,7 +225,6 @@ fn a_watch_that_keeps_to_no_limit_is_found() {
 /// `SIM_BUG=name SIM_SEED=n` tells the run of sessions in which that bug shows, with the fewest faults.
 #[test]
 fn one_seed_with_a_bug_told() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (Some(seed), Ok(name)) = (number("SIM_SEED"), std::env::var("SIM_BUG")) else { return };
     let bug = Bug::SESSION_VIPS.into_iter().find(|bug| format!("{bug:?}") == name);
     let mut plan = Plan::of(seed, None);

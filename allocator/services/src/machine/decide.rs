@@ -160,8 +160,8 @@ impl Machine {
         }
         let condition = self.condition(&service, &wanted, &lines, &troubles);
         self.judge(key, condition);
-        let content = self.is_content(key, &troubles);
-        self.publish(&service, &Findings { wanted, wish, lines, moving, content, comes_back });
+        self.end_wait(key, &troubles);
+        self.publish(&service, &Findings { wanted, wish, lines, moving, content: troubles.is_empty(), comes_back });
     }
 
     /// The address that a Service has of a family, if any; or the reason why its claim waits.
@@ -301,7 +301,7 @@ impl Machine {
             if pool.is_some_and(|pool| pool.lists(line.ip) || pool.plan.is_err()) {
                 return None;
             }
-            let reference = told::pool(reference, &service.key.namespace);
+            let reference = reference.told_in(&service.key.namespace);
             Some(format!(
                 "{} is no longer in {reference}; it stays: to give it up, take away the request for it, if any, and set the annotation {}",
                 line.ip,

@@ -45,8 +45,7 @@ impl Machine {
         if service.notes.reallocate || slot.not_yet.is_some_and(|since| since + NOT_YET <= now) {
             return None;
         }
-        let lines = record::read(service.notes.record.as_deref());
-        let (object, _) = lines.into_iter().find(|(_, one)| *one == ip)?;
+        let object = record::object(service.notes.record.as_deref(), ip)?;
         let across = object.namespace != service.key.namespace;
         if !across && naming::is_claim_of(&service.key, false, Family::of(ip), &object.name) {
             return None;
@@ -89,19 +88,16 @@ impl Machine {
 
     /// Whether two Services shared an address, and what lets one of them is only not there yet.
     pub(super) fn shared_before(&self, one: &Service, other: &Service, ip: IpAddr) -> bool {
-        let line = |service: &Service| {
-            record::read(service.notes.record.as_deref()).into_iter().find(|(_, recorded)| *recorded == ip)
-        };
-        line(one).is_some() && line(one) == line(other) && self.not_allowed_yet(one, ip).is_some()
+        let object = record::object(one.notes.record.as_deref(), ip);
+        let same = object.is_some() && object == record::object(other.notes.record.as_deref(), ip);
+        same && self.not_allowed_yet(one, ip).is_some()
     }
 
-    /// Whether a Service has what it wants: then its wait is over.
-    pub(super) fn is_content(&mut self, key: &Key, troubles: &[Trouble]) -> bool {
-        let content = troubles.is_empty();
-        if let Some(slot) = self.services.get_mut(key).filter(|_| content) {
+    /// A Service that has what it wants has waited.
+    pub(super) fn end_wait(&mut self, key: &Key, troubles: &[Trouble]) {
+        if let Some(slot) = self.services.get_mut(key).filter(|_| troubles.is_empty()) {
             slot.not_yet = None;
         }
-        content
     }
 
     /// Why a Service gets no address of this pool by chance for the moment.

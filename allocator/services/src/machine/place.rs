@@ -13,7 +13,6 @@ use crate::reason::Reason;
 use crate::record;
 use crate::request::shows;
 use crate::sharing::Join;
-use crate::told;
 use crate::utc::utc;
 
 use super::Machine;
@@ -349,7 +348,7 @@ impl Machine {
             let pool = self.claims.get(&claim).and_then(|slot| self.seen.pools.get(&slot.pool));
             if let Some(pool) = pool.filter(|pool| !from_before && !pool.admits(&service.key.namespace)) {
                 let namespace = &service.key.namespace;
-                let pool = told::pool(&pool.reference, namespace);
+                let pool = pool.reference.told_in(namespace);
                 let message = format!("{ip} is of {pool}, which does not serve namespace {namespace}");
                 return Err(Trouble::new(Reason::PoolNotUsable, message, [Topic::Pools, Topic::Claim(claim)]));
             }

@@ -176,8 +176,7 @@ impl Machine {
     /// shared it.
     pub(super) fn object_of_record(&self, service: &Service, ip: IpAddr) -> Option<Key> {
         let (namespace, across) = self.namespace(service);
-        let lines = record::read(service.notes.record.as_deref());
-        let (object, _) = lines.into_iter().find(|(_, one)| *one == ip)?;
+        let object = record::object(service.notes.record.as_deref(), ip)?;
         let named = if across {
             naming::is_claim_of(&service.key, across, Family::of(ip), &object.name)
         } else {

@@ -10,15 +10,8 @@ use crate::machine::testing::{StoredClaim, pool, ports, service};
 use crate::objects::{Pool, Service};
 use crate::ports::Protocol::Tcp;
 
-/// A pool that people made, of which Services of all namespaces get addresses.
-fn with_pool(mut world: World) -> World {
-    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
-    world.pool(pool("all", &["10.0.0.1"]), spec);
-    world
-}
-
 fn running() -> World {
-    let mut world = with_pool(World::without_config());
+    let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
     world.run();
     world
@@ -210,7 +203,7 @@ fn who_shared_by_the_configmap_shares_again_in_any_order() {
 #[test]
 fn who_shared_by_a_configmap_that_is_gone_has_an_address_in_the_end() {
     let (services, _, had) = shared(SHARED[0]);
-    let mut world = with_pool(World::without_config());
+    let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
     for one in services {
         world.apply(one);

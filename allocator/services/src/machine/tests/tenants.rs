@@ -2,10 +2,9 @@
 
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef};
-use mooring_allocator_core::pool::PoolSpec;
 
 use super::world::{World, ip};
-use crate::machine::testing::{StoredClaim, address, pool, service};
+use crate::machine::testing::{StoredClaim, address, service};
 use crate::objects::{Ingress, Member, Service};
 use crate::{naming, record};
 
@@ -19,9 +18,7 @@ fn anothers(address: &str) -> Service {
 fn a_forged_record_gives_nothing_that_another_service_shows() {
     // It asks for the address, or gets it by chance, from a pool that people made.
     for asks in [true, false] {
-        let mut world = World::without_config();
-        let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
-        world.pool(pool("all", &["10.0.0.1"]), spec);
+        let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.2");
         world.apply(anothers("10.0.0.1"));
         world.start();
         world.run();
@@ -57,9 +54,7 @@ fn forge(web: &mut Service) {
 
 #[test]
 fn a_record_that_is_forged_again_and_again_keeps_nothing_that_another_service_shows() {
-    let mut world = World::without_config();
-    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
-    world.pool(pool("all", &["10.0.0.1"]), spec);
+    let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.2");
     world.start();
     world.run();
     // Its claim has the address by chance before the other Service is seen to show it.
@@ -79,9 +74,7 @@ fn a_record_that_is_forged_again_and_again_keeps_nothing_that_another_service_sh
 
 #[test]
 fn a_claim_that_names_the_service_of_another_namespace_does_not_share_its_address() {
-    let mut world = World::without_config();
-    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.2".to_owned()], prefix: 16, ..PoolSpec::default() };
-    world.pool(pool("all", &["10.0.0.1"]), spec);
+    let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.2");
     world.start();
     world.run();
     world.agents = false;
@@ -180,9 +173,7 @@ fn who_waits_for_the_service_of_another_namespace_is_not_told_which() {
 
 #[test]
 fn what_is_said_of_a_shared_claim_names_nothing_of_its_namespace() {
-    let mut world = World::without_config();
-    let spec = PoolSpec { addresses: vec!["10.0.0.1-10.0.0.9".to_owned()], prefix: 16, ..PoolSpec::default() };
-    world.pool(pool("all", &["10.0.0.1"]), spec);
+    let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
     world.run();
     world.allocates = false;

@@ -199,6 +199,13 @@ impl World {
         Self { config: None, ..Self::before(&[]) }
     }
 
+    /// With a pool that people made, of which Services of all namespaces get addresses.
+    pub(super) fn with_pool(mut self, addresses: &str) -> Self {
+        let spec = PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() };
+        self.pool(testing::pool("all", &["10.0.0.1"]), spec);
+        self
+    }
+
     /// The allocator starts (again), and leads.
     pub(super) fn start(&mut self) {
         let queues = self.fresh_views();
