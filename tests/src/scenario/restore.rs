@@ -1,6 +1,7 @@
 //! A restore on a real API server: namespaces, Services, pools, claims and `IPAddress` objects come back one by one, with new uids and
 //! without status, in the order of a backup tool, in the reverse, and at random, under an allocator that runs and is started again.
-//! Who had an address has it again, nothing is given twice, and nothing is left over.
+//! Who had an address has it again, nothing is given twice, and nothing is left over. Some Services share: by a key, by the
+//! `ConfigMap`, and across namespaces by invitation. One claim had its address from another provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,17 +33,24 @@ pub fn all() -> Vec<Test<()>> {
 const SOON: Duration = Duration::from_secs(45);
 /// The namespaces; a pool selects the first one by its label.
 const NAMESPACES: [&str; 2] = ["restore-a", "restore-b"];
+/// The namespace whose pool, and the leave to share, are in the `ConfigMap`.
+const CONFIGURED: &str = "restore-c";
+/// Where the pool of the claims is.
+const MACHINES: &str = NAMESPACES[1];
 /// The plurals of what is backed up, in the order in which Velero restores them: Services are of high priority there, the rest comes by
 /// name.
-const KINDS: [(&str, &str); 5] = [
-    ("/api/v1", "services"),
-    ("v1alpha2", "globalinclusterippools"),
-    ("v1alpha2", "inclusterippools"),
-    ("v1beta2", "ipaddressclaims"),
-    ("v1beta2", "ipaddresses"),
-];
+const KINDS: [Kind; 6] = [SERVICES, CONFIGS, GLOBAL_POOLS, POOLS, CLAIMS, ADDRESSES];
+const SERVICES: Kind = ("/api/v1", "services");
+const CONFIGS: Kind = ("/api/v1", "configmaps");
+const GLOBAL_POOLS: Kind = ("v1alpha2", "globalinclusterippools");
+const POOLS: Kind = ("v1alpha2", "inclusterippools");
+const CLAIMS: Kind = ("v1beta2", "ipaddressclaims");
+const ADDRESSES: Kind = ("v1beta2", "ipaddresses");
 
-fn place(kind: (&str, &str), namespace: Option<&str>) -> String {
+/// Version (or the path of the core group) and plural.
+type Kind = (&'static str, &'static str);
+
+fn place(kind: Kind, namespace: Option<&str>) -> String {
     let (version, plural) = kind;
     let base = if version.starts_with('/') { version.to_owned() } else { format!("{IPAM}/{version}") };
     match namespace.filter(|_| !plural.starts_with("global")) {
@@ -54,7 +62,7 @@ fn place(kind: (&str, &str), namespace: Option<&str>) -> String {
 /// What comes back.
 #[derive(Clone, Debug)]
 enum Piece {
-    Object((&'static str, &'static str), Box<Value>),
+    Object(Kind, Box<Value>),
     /// The label of a namespace. (No namespace is ever gone where no controller deletes it.)
     Label,
 }
@@ -72,38 +80,104 @@ impl Cluster {
     async fn up() -> Result<Self> {
         let binary = tokio::task::spawn_blocking(|| assets::allocator(Profile::Dev)).await??;
         let rig = AllocatorRig::with(Crds::Standalone, binary, false).await?;
-        for namespace in NAMESPACES {
+        for namespace in [NAMESPACES[0], NAMESPACES[1], CONFIGURED] {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             rig.server.create("/api/v1/namespaces", &object).await?;
         }
         let allocator = rig.start("allocator").await?;
         let all = Self { rig, allocator };
         all.label(true).await?;
-        let default = json!({"mooring.dev/service-default": "true"});
-        let team = json!({"selector": {"matchLabels": {"net": "x"}}});
-        all.pool(KINDS[1], "services", None, &default, &json!({"addresses": ["10.9.1.1-10.9.1.20"], "prefix": 24}))
-            .await?;
-        let spec = json!({"addresses": ["10.9.2.1-10.9.2.20"], "prefix": 24, "allowedNamespaces": team});
-        all.pool(KINDS[1], "team", None, &default, &spec).await?;
-        let spec = json!({"addresses": ["10.9.3.1-10.9.3.20"], "prefix": 24});
-        all.pool(KINDS[2], "machines", Some(NAMESPACES[1]), &json!({}), &spec).await?;
+        all.pools().await?;
         let gone = ["c-1", "c-3"];
         for claim in ["c-1", "c-2", "c-3", "c-5", "c-4"] {
             all.claim(claim).await?;
-            all.settled(|has| has.contains_key(&(KINDS[3].1, NAMESPACES[1].into(), claim.into()))).await?;
+            all.settled(|has| has.contains_key(&(CLAIMS.1, MACHINES.into(), claim.into()))).await?;
         }
         for namespace in NAMESPACES {
             for service in ["s-1", "s-3", "s-2"] {
-                all.service(namespace, service).await?;
-                all.settled(|has| has.contains_key(&(KINDS[0].1, namespace.into(), service.into()))).await?;
+                all.service(namespace, service, 80, &json!({})).await?;
             }
-            all.server().delete(&format!("{}/s-1", place(KINDS[0], Some(namespace)))).await?;
+            all.server().delete(&format!("{}/s-1", place(SERVICES, Some(namespace)))).await?;
         }
         for claim in gone {
-            all.server().delete(&format!("{}/{claim}", place(KINDS[3], Some(NAMESPACES[1])))).await?;
+            all.server().delete(&format!("{}/{claim}", place(CLAIMS, Some(MACHINES)))).await?;
         }
-        all.settled(|has| has.len() == 7 + 4).await?;
+        all.settled(|has| has.len() == 3 + 2 * 4).await?;
+        all.share().await?;
+        all.taken_over("c-6").await?;
+        all.settled(|has| has.len() == 3 + 2 * 4 + 3 * 3 + 1).await?;
         Ok(all)
+    }
+
+    async fn pools(&self) -> Result<()> {
+        let default = json!({"mooring.dev/service-default": "true"});
+        let team = json!({"selector": {"matchLabels": {"net": "x"}}});
+        let spec = json!({"addresses": ["10.9.1.1-10.9.1.20"], "prefix": 24});
+        self.pool(GLOBAL_POOLS, "services", None, &default, &spec).await?;
+        let spec = json!({"addresses": ["10.9.2.1-10.9.2.20"], "prefix": 24, "allowedNamespaces": team});
+        self.pool(GLOBAL_POOLS, "team", None, &default, &spec).await?;
+        let spec = json!({"addresses": ["10.9.3.1-10.9.3.20"], "prefix": 24});
+        self.pool(POOLS, "machines", Some(MACHINES), &json!({}), &spec).await?;
+        let data =
+            json!({format!("range-{CONFIGURED}"): "10.9.4.1-10.9.4.20", format!("allow-share-{CONFIGURED}"): "true"});
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kubevip"}, "data": data});
+        self.server().create(&place(CONFIGS, Some("kube-system")), &config).await?;
+        Ok(())
+    }
+
+    /// Pairs of Services with one address: by a key, by invitation, and by the `ConfigMap`.
+    async fn share(&self) -> Result<()> {
+        let [host, guest] = NAMESPACES;
+        let key = json!({"mooring.dev/sharing-key": "web"});
+        let open = json!({
+            "mooring.dev/sharing-key": format!("{host}/dns"), "mooring.dev/sharing-namespaces": guest,
+            "mooring.dev/pool": "GlobalInClusterIPPool/services",
+        });
+        let mut invited = open.clone();
+        invited.as_object_mut().context("no annotations")?.remove("mooring.dev/sharing-namespaces");
+        for (first, second, notes, others) in [
+            ((host, "key-1"), (host, "key-2"), &key, &key),
+            ((host, "dns"), (guest, "dns"), &open, &invited),
+            ((CONFIGURED, "one"), (CONFIGURED, "two"), &json!({}), &json!({})),
+        ] {
+            let first = self.service(first.0, first.1, 80, notes).await?;
+            let second = self.service(second.0, second.1, 81, others).await?;
+            ensure!(first == second, "they do not share: {first}, {second}");
+        }
+        Ok(())
+    }
+
+    /// A claim whose address is from another provider, which left no annotation.
+    async fn taken_over(&self, claim: &str) -> Result<()> {
+        self.allocator.kill().await?;
+        let pool = json!({"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "machines"});
+        let object = json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "spec": {"poolRef": pool},
+            "metadata": {"name": claim, "finalizers": ["ipam.cluster.x-k8s.io/ReleaseAddress"]},
+        });
+        let path = place(CLAIMS, Some(MACHINES));
+        let made = self.server().create(&path, &object).await?;
+        let object = json!({
+            "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddress",
+            "spec": {"address": "10.9.3.17", "prefix": 24, "claimRef": {"name": claim}, "poolRef": pool},
+            "metadata": {
+                "name": claim, "finalizers": ["ipam.cluster.x-k8s.io/ProtectAddress"],
+                "ownerReferences": [{
+                    "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "name": claim,
+                    "uid": made["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+        });
+        self.server().create(&place(ADDRESSES, Some(MACHINES)), &object).await?;
+        let status = json!({"status": {"addressRef": {"name": claim}}});
+        self.server().merge(&format!("{path}/{claim}/status"), &status).await?;
+        self.again().await?;
+        let deadline = now() + SOON;
+        while annotation(&self.server().get(&format!("{path}/{claim}")).await?, "mooring.dev/address").is_none() {
+            ensure!(now() < deadline, "{claim} does not say which address it has");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
     }
 
     fn server(&self) -> &Server {
@@ -117,14 +191,7 @@ impl Cluster {
         Ok(())
     }
 
-    async fn pool(
-        &self,
-        kind: (&str, &str),
-        name: &str,
-        namespace: Option<&str>,
-        notes: &Value,
-        spec: &Value,
-    ) -> Result<()> {
+    async fn pool(&self, kind: Kind, name: &str, namespace: Option<&str>, notes: &Value, spec: &Value) -> Result<()> {
         let word = if kind.1.starts_with("global") { "GlobalInClusterIPPool" } else { "InClusterIPPool" };
         let object = json!({
             "apiVersion": "ipam.cluster.x-k8s.io/v1alpha2", "kind": word,
@@ -139,35 +206,38 @@ impl Cluster {
             "apiVersion": "ipam.cluster.x-k8s.io/v1beta2", "kind": "IPAddressClaim", "metadata": {"name": name},
             "spec": {"poolRef": {"apiGroup": "ipam.cluster.x-k8s.io", "kind": "InClusterIPPool", "name": "machines"}},
         });
-        self.server().create(&place(KINDS[3], Some(NAMESPACES[1])), &object).await?;
+        self.server().create(&place(CLAIMS, Some(MACHINES)), &object).await?;
         Ok(())
     }
 
-    async fn service(&self, namespace: &str, name: &str) -> Result<()> {
+    /// Makes a Service, and waits for its address.
+    async fn service(&self, namespace: &str, name: &str, port: u16, notes: &Value) -> Result<String> {
         let object = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "annotations": notes},
             "spec": {
                 "type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
-                "ports": [{"name": "p", "port": 80, "protocol": "TCP"}],
+                "ports": [{"name": "p", "port": port, "protocol": "TCP"}],
             },
         });
-        self.server().create(&place(KINDS[0], Some(namespace)), &object).await?;
-        Ok(())
+        self.server().create(&place(SERVICES, Some(namespace)), &object).await?;
+        let key = (SERVICES.1, namespace.to_owned(), name.to_owned());
+        let has = self.settled(|has| has.contains_key(&key)).await?;
+        has.get(&key).cloned().context("no address")
     }
 
-    async fn items(&self, kind: (&'static str, &'static str)) -> Result<Vec<Value>> {
+    async fn items(&self, kind: Kind) -> Result<Vec<Value>> {
         let list = self.server().get(&place(kind, None)).await?;
         let mut all = list["items"].as_array().cloned().context("no list")?;
-        all.retain(|one| name(one) != "kubernetes");
+        all.retain(|one| name(one) != "kubernetes" && (kind != CONFIGS || name(one) == "kubevip"));
         Ok(all)
     }
 
     /// What claims and Services have. Fails if an address is given twice.
     async fn has(&self) -> Result<Has> {
-        let addresses = self.items(KINDS[4]).await?;
+        let addresses = self.items(ADDRESSES).await?;
         let mut seen = BTreeSet::new();
         let mut has = Has::new();
-        for claim in self.items(KINDS[3]).await? {
+        for claim in self.items(CLAIMS).await? {
             let Some(bound) = claim.pointer("/status/addressRef/name").and_then(Value::as_str) else { continue };
             let namespace = claim["metadata"]["namespace"].as_str().unwrap_or_default();
             let its = addresses.iter().find(|one| name(one) == bound && one["metadata"]["namespace"] == namespace);
@@ -175,15 +245,15 @@ impl Cluster {
             ensure!(seen.insert(address), "{address} is given twice");
             // The claims of Services are named after uids.
             if claim["metadata"]["labels"].get("mooring.dev/service-family").is_none() {
-                has.insert((KINDS[3].1, namespace.into(), name(&claim).into()), address.into());
+                has.insert((CLAIMS.1, namespace.into(), name(&claim).into()), address.into());
             } else {
-                has.insert((KINDS[4].1, String::new(), address.into()), address.into());
+                has.insert((ADDRESSES.1, String::new(), address.into()), address.into());
             }
         }
         if addresses.len() > seen.len() {
-            has.insert((KINDS[4].1, String::new(), "left over".into()), String::new());
+            has.insert((ADDRESSES.1, String::new(), "left over".into()), String::new());
         }
-        for service in self.items(KINDS[0]).await? {
+        for service in self.items(SERVICES).await? {
             let Some(record) = annotation(&service, "mooring.dev/ip-addresses") else { continue };
             let Some((object, address)) = record.split_once('=') else { continue };
             // A record alone is no address: its object must be there.
@@ -193,7 +263,7 @@ impl Cluster {
             });
             let namespace = service["metadata"]["namespace"].as_str().unwrap_or_default();
             if there {
-                has.insert((KINDS[0].1, namespace.into(), name(&service).into()), address.into());
+                has.insert((SERVICES.1, namespace.into(), name(&service).into()), address.into());
             }
         }
         Ok(has)
@@ -217,7 +287,7 @@ impl Cluster {
     /// What the conditions of claims and Services say.
     async fn said(&self) -> Result<String> {
         let mut said = String::new();
-        for kind in [KINDS[0], KINDS[3]] {
+        for kind in [SERVICES, CLAIMS] {
             for one in self.items(kind).await? {
                 let record = annotation(&one, "mooring.dev/ip-addresses");
                 let conditions = one.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
@@ -239,7 +309,7 @@ impl Cluster {
                     meta.remove(key);
                 }
                 object.as_object_mut().context("no object")?.remove("status");
-                if let Some(spec) = object["spec"].as_object_mut().filter(|_| kind == KINDS[0]) {
+                if let Some(spec) = object["spec"].as_object_mut().filter(|_| kind == SERVICES) {
                     spec.remove("clusterIP");
                     spec.remove("clusterIPs");
                 }
