@@ -235,14 +235,15 @@ impl Cluster {
     /// What claims and Services have. Fails if an address is given twice.
     async fn has(&self) -> Result<Has> {
         let addresses = self.items(ADDRESSES).await?;
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut bound) = (BTreeSet::new(), BTreeSet::new());
         let mut has = Has::new();
         for claim in self.items(CLAIMS).await? {
-            let Some(bound) = claim.pointer("/status/addressRef/name").and_then(Value::as_str) else { continue };
+            let Some(object) = claim.pointer("/status/addressRef/name").and_then(Value::as_str) else { continue };
             let namespace = claim["metadata"]["namespace"].as_str().unwrap_or_default();
-            let its = addresses.iter().find(|one| name(one) == bound && one["metadata"]["namespace"] == namespace);
+            let its = addresses.iter().find(|one| name(one) == object && one["metadata"]["namespace"] == namespace);
             let Some(address) = its.and_then(|one| one["spec"]["address"].as_str()) else { continue };
             ensure!(seen.insert(address), "{address} is given twice");
+            bound.insert((address, object.to_owned()));
             // The claims of Services are named after uids.
             if claim["metadata"]["labels"].get("mooring.dev/service-family").is_none() {
                 has.insert((CLAIMS.1, namespace.into(), name(&claim).into()), address.into());
@@ -250,8 +251,11 @@ impl Cluster {
                 has.insert((ADDRESSES.1, String::new(), address.into()), address.into());
             }
         }
-        if addresses.len() > seen.len() {
-            has.insert((ADDRESSES.1, String::new(), "left over".into()), String::new());
+        for one in addresses
+            .iter()
+            .filter(|one| one["spec"]["address"].as_str().is_none_or(|ip| !bound.contains(&(ip, name(one).to_owned()))))
+        {
+            has.insert((ADDRESSES.1, "left over".into(), name(one).into()), String::new());
         }
         for service in self.items(SERVICES).await? {
             let Some(record) = annotation(&service, "mooring.dev/ip-addresses") else { continue };
@@ -381,9 +385,18 @@ impl Cluster {
         self.wipe().await?;
         self.restore(pieces, owners, dice).await?;
         let has = self.settled(|has| has == had).await;
-        has.with_context(|| format!("{what}, owners {owners}"))?;
+        has.with_context(|| format!("{what}, owners {owners}: {}", order(pieces)))?;
         Ok(())
     }
+}
+
+/// The names of what comes back, in that order.
+fn order(pieces: &[Piece]) -> String {
+    let names = pieces.iter().map(|piece| match piece {
+        Piece::Object(kind, object) => format!("{} {}", kind.1, name(object)),
+        Piece::Label => "the label".to_owned(),
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 async fn in_some_orders(ctx: &mut Ctx<()>) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::reason::Reason;
 use crate::{naming, record, words};
 
 use super::join::Trouble;
-use super::slots::Topic;
+use super::slots::{ClaimSlot, Topic};
 use super::{Machine, Who};
 
 /// How long a Service waits for what is not there yet: a restore takes minutes.
@@ -98,6 +98,20 @@ impl Machine {
         if let Some(slot) = self.services.get_mut(key).filter(|_| troubles.is_empty()) {
             slot.not_yet = None;
         }
+    }
+
+    /// Why a Service does not make the claim for the address of its record yet: the claim of before, whose name the new one is to have,
+    /// is being deleted. The `IPAddress` of that name may be restored later, and would stay for ever without a claim of its name.
+    pub(super) fn name_is_going(&mut self, service: &Service, ip: IpAddr) -> Option<Trouble> {
+        let claim = self.object_of_record(service, ip)?;
+        let goes = |slot: &&ClaimSlot| slot.going() || (slot.members.is_empty() && slot.writes.pending.is_some());
+        self.claims.get(&claim).filter(goes)?;
+        let whose = claim.told_in(&service.key.namespace, "claim");
+        let message = format!(
+            "{whose}, by which the Service had {ip}, is being deleted: the Service makes one of the same name then"
+        );
+        let trouble = Trouble::new(Reason::Allocating, message, [Topic::Claim(claim)]);
+        self.waits_on(&service.key).then_some(trouble)
     }
 
     /// Why a Service gets no address of this pool by chance for the moment.

@@ -268,6 +268,11 @@ impl Machine {
         {
             return Err(trouble);
         }
+        if let Some(ip) = want.requested.filter(|ip| want.recorded == Some(*ip))
+            && let Some(trouble) = self.name_is_going(service, ip)
+        {
+            return Err(trouble);
+        }
         let (_, across) = self.namespace(service);
         Ok(self.own_claim(service, want, &pool, across))
     }
@@ -293,7 +298,7 @@ impl Machine {
             return Err(trouble);
         }
         let asking = self.claims.by_request.get(&ip).into_iter().flatten().cloned();
-        let mut claims: Vec<Key> = asking.collect();
+        let mut claims: Vec<Key> = asking.chain(self.is_to_get(service, ip)).collect();
         for address in self.seen.addresses.at(ip) {
             let claim = address.claim_key();
             if let Some(rest) = &address.rest {

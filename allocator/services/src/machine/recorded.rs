@@ -196,10 +196,23 @@ impl Machine {
     /// Service was restored together with its claim.
     pub(super) fn is_of_record(&self, service: &Service, claim: &Claim) -> bool {
         let lines = record::read(service.notes.record.as_deref());
-        // Without status, the claim has the name of its object, and gets the address that it had.
-        let Some(name) = &claim.bound else { return lines.iter().any(|(object, _)| *object == claim.key) };
-        let object = Key { namespace: claim.key.namespace.clone(), name: name.clone() };
-        let ip = self.seen.addresses.named(&object).and_then(|address| address.address);
-        ip.is_some_and(|ip| lines.contains(&(object, ip)))
+        // Without status, the claim has the name of its object, and gets the address that it had. Nor may the object be shown yet: the
+        // watch of claims may be ahead.
+        let name = claim.bound.clone().unwrap_or_else(|| claim.key.name.clone());
+        let object = Key { namespace: claim.key.namespace.clone(), name };
+        let shown = self.seen.addresses.named(&object).filter(|_| claim.bound.is_some());
+        shown.map_or_else(
+            || lines.iter().any(|(one, _)| *one == object),
+            |address| address.address.is_some_and(|ip| lines.contains(&(object.clone(), ip))),
+        )
+    }
+
+    /// The claim of the name in a Service's record, where it is other Services' and neither has nor asks for an address yet: it was
+    /// restored without status, and gets this address.
+    pub(super) fn is_to_get(&self, service: &Service, ip: IpAddr) -> Option<Key> {
+        let key = self.object_of_record(service, ip)?;
+        let blank = |slot: &&ClaimSlot| !slot.going() && !slot.members.is_empty() && slot.requested.is_none();
+        self.claims.get(&key).filter(blank).filter(|_| self.address_of(&key).is_none())?;
+        Some(key)
     }
 }

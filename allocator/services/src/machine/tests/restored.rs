@@ -4,6 +4,7 @@
 use mooring_allocator_core::names::Key;
 
 use super::world::World;
+use crate::machine::Event;
 use crate::machine::testing::{StoredClaim, ports, service};
 use crate::objects::Service;
 use crate::ports::Protocol::Tcp;
@@ -97,7 +98,7 @@ fn one_whose_claim_was_deleted_by_hand_has_the_same_address_again() {
     let mut gone = world.claims[&claim].clone();
     gone.deleting = true;
     world.claims.insert(claim, gone.clone());
-    world.push(crate::machine::Event::Claim(Box::new(gone.shown())));
+    world.push(Event::Claim(Box::new(gone.shown())));
     world.run();
     has_all_again(&world, &web, &api);
 }
@@ -127,7 +128,7 @@ fn one_that_shared_the_claim_of_a_service_that_is_gone_has_a_claim_of_that_name_
         if restored {
             let claim = StoredClaim { bound: None, uid: "claim-again".into(), ..claim.clone() };
             world.claims.insert(claim.key.clone(), claim.clone());
-            world.push(crate::machine::Event::Claim(Box::new(claim.shown())));
+            world.push(Event::Claim(Box::new(claim.shown())));
             world.run();
         }
         world.apply(Service { uid: format!("second-{restored}").as_str().into(), ..again.clone() });
@@ -138,6 +139,104 @@ fn one_that_shared_the_claim_of_a_service_that_is_gone_has_a_claim_of_that_name_
         world.later(5);
         assert!(world.claims.is_empty() && world.addresses.is_empty(), "{restored}");
     }
+}
+
+/// A claim that a backup brought back before its Service, and that is being deleted when the Service comes: its `IPAddress` may still
+/// come, and stays for ever where no claim bears its name.
+#[test]
+fn one_whose_claim_of_before_is_going_makes_a_claim_of_that_name_when_that_is_gone() {
+    let (mut world, web, _) = world();
+    let claim = world.claims_of(&web)[0].clone();
+    let again = exported(&world, &web);
+    world.delete(&web);
+    world.run();
+    assert!(!world.claims.contains_key(&claim.key));
+    let going = StoredClaim { bound: None, uid: "claim-again".into(), deleting: true, ..claim.clone() };
+    world.claims.insert(claim.key.clone(), going.clone());
+    world.push(Event::Claim(Box::new(going.clone().shown())));
+    world.apply(again);
+    world.allocates = false;
+    world.later(5);
+    world.refused(&web, "Allocating", "is being deleted");
+    let of_web = |world: &World| -> Vec<Key> {
+        world.claims.keys().filter(|key| key.name.starts_with("web-")).cloned().collect()
+    };
+    assert_eq!(of_web(&world), [claim.key.clone()]);
+    world.allocates = true;
+    world.claims.remove(&claim.key);
+    world.push(Event::ClaimGone(claim.key.clone(), going.uid));
+    world.run();
+    assert_eq!((&*world.shows(&web), of_web(&world)), ("10.0.0.2", vec![claim.key]));
+}
+
+/// Somebody's finalizer may hold a claim for ever.
+#[test]
+fn one_whose_claim_of_before_does_not_go_makes_another_after_a_while() {
+    let (mut world, web, _) = world();
+    let claim = world.claims_of(&web)[0].clone();
+    let again = exported(&world, &web);
+    world.delete(&web);
+    world.run();
+    let going = StoredClaim { bound: None, uid: "claim-again".into(), deleting: true, ..claim.clone() };
+    world.claims.insert(claim.key, going.clone());
+    world.push(Event::Claim(Box::new(going.shown())));
+    world.apply(again);
+    world.allocates = false;
+    world.later(310);
+    let claim = world.claims_of(&web).into_iter().find(|claim| !claim.deleting).unwrap().key.clone();
+    assert!(world.allocate(&claim));
+    world.run();
+    assert_eq!(world.shows(&web), "10.0.0.2");
+}
+
+/// Their claim came first, without status: it neither has nor asks for an address, and gets the one that it had.
+#[test]
+fn those_that_shared_have_their_claim_of_before_before_it_is_bound() {
+    for order in [[0, 1], [1, 0]] {
+        let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
+        let both = [("first", 80), ("second", 81)].map(|(name, port)| {
+            let mut one = Service { ports: ports(&[(port, Tcp)]), ..service("shop", name) };
+            one.notes.sharing_key = Some("k".into());
+            let key = world.apply(one);
+            world.run();
+            key
+        });
+        let claim = world.claims_of(&both[0])[0].clone();
+        let again = both.each_ref().map(|key| exported(&world, key));
+        both.iter().for_each(|key| world.delete(key));
+        world.run();
+        assert!(world.claims.is_empty());
+        world.allocates = false;
+        let restored = StoredClaim { bound: None, uid: "claim-again".into(), ..claim.clone() };
+        world.claims.insert(claim.key.clone(), restored.clone());
+        world.push(Event::Claim(Box::new(restored.shown())));
+        for at in order {
+            world.apply(again[at].clone());
+            world.run();
+        }
+        assert_eq!(world.claims.keys().collect::<Vec<_>>(), [&claim.key], "{order:?}");
+        world.allocates = true;
+        assert!(world.allocate(&claim.key));
+        world.run();
+        assert_eq!(both.each_ref().map(|key| world.shows(key)), ["10.0.0.1", "10.0.0.1"], "{order:?}");
+    }
+}
+
+/// The watch of claims is ahead of that of addresses.
+#[test]
+fn one_has_its_claim_of_before_although_its_address_is_not_shown_yet() {
+    let (mut world, web, api) = world();
+    let claim = world.claims_of(&web)[0].clone();
+    let again = exported(&world, &web);
+    world.delete(&web);
+    world.run();
+    let restored = StoredClaim { bound: Some(claim.key.name.clone()), uid: "claim-again".into(), ..claim.clone() };
+    world.claims.insert(claim.key.clone(), restored.clone());
+    world.push(Event::Claim(Box::new(restored.shown())));
+    world.apply(again);
+    world.run();
+    let names: Vec<Key> = world.claims.keys().cloned().collect();
+    assert_eq!(names, [world.claims_of(&api)[0].key.clone(), claim.key]);
 }
 
 #[test]
