@@ -73,7 +73,10 @@ impl Machine {
                 slot.writes.pending = None;
                 match result {
                     // The watch will show the effect of the write.
-                    Ok(_) => slot.exchanged = Some((target.uid.clone(), None)),
+                    Ok(_) => {
+                        slot.exchanged = Some((target.uid.clone(), None));
+                        slot.exchanges = slot.exchanges.saturating_add(1);
+                    }
                     Err(Failure::Conflict | Failure::NotFound) => {
                         slot.exchanged = Some((target.uid.clone(), Some(target.version.clone())));
                     }

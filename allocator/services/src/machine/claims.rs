@@ -332,6 +332,7 @@ impl Machine {
             doomed: false,
             refused: None,
             exchanged: None,
+            exchanges: 0,
             doubtful_until: std::time::Duration::ZERO,
         };
         self.claims.insert(&key, slot);
@@ -435,7 +436,14 @@ impl Machine {
                     let seen = slot.seen.as_ref().map_or(&[][..], |claim| claim.members());
                     slot.members.contains_key(other) || (seen.iter().any(|(key, _)| key == other) && may(other))
                 };
-                let other = self.shown_by(ip, named)?;
+                // Who only waits for the address does not use it. Those who had this object before, by their records, do not give way
+                // to that one; and nobody does so for ever, since anybody may write a record.
+                let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
+                let had = members.any(|member| {
+                    crate::record::object(member.service.notes.record.as_deref(), ip).as_ref() == Some(&address.key)
+                });
+                let stays = had || slot.has_given_way();
+                let other = self.shown_by(ip, |other| named(other) || (stays && self.only_awaits(other, ip)))?;
                 // All whose claim it is read this.
                 let all = slot.members.keys().all(|member| member.namespace == key.namespace);
                 let other = other.told_in(if all { &key.namespace } else { "" }, "Service");

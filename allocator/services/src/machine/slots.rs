@@ -44,6 +44,9 @@ impl Held {
     }
 }
 
+/// How many addresses that a claim got by chance it gives up for Services that wait for them by their records.
+const GIVES_WAY: u8 = 3;
+
 /// What a Service waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
@@ -144,6 +147,8 @@ pub(super) struct ClaimSlot {
     pub(super) refused: Option<Box<str>>,
     /// This `IPAddress` was marked as another owner's; or the mark was tried at this version.
     pub(super) exchanged: Option<(Uid, Option<Version>)>,
+    /// How many addresses the claim has given up so.
+    pub(super) exchanges: u8,
     /// Until then, a claim that others made and that names an unknown Service is left alone: the watch of Services may be
     /// behind the watch of claims.
     pub(super) doubtful_until: Duration,
@@ -165,6 +170,7 @@ impl ClaimSlot {
             doomed: false,
             refused: None,
             exchanged: None,
+            exchanges: 0,
             doubtful_until: Duration::ZERO,
             seen: Some(claim),
         }
@@ -173,6 +179,12 @@ impl ClaimSlot {
     /// Whether the claim is being deleted: no Service can have it any more.
     pub(super) fn going(&self) -> bool {
         self.doomed || self.seen.as_ref().is_some_and(|claim| claim.deleting)
+    }
+
+    /// Whether the claim has given up as many addresses as it does for Services that only wait for one. Each of these addresses rests
+    /// for a while: without an end, records that somebody made up would empty a pool.
+    pub(super) const fn has_given_way(&self) -> bool {
+        self.exchanges >= GIVES_WAY
     }
 
     /// Whether the store shows the claim as this Service's: only then does its address count.

@@ -66,6 +66,12 @@ impl Machine {
         self.services.get(key).is_some_and(|slot| !request::shows(&slot.service, ip))
     }
 
+    /// Whether those without a claim for an address only wait for it, and it is nobody's on the network.
+    pub(super) fn is_only_awaited(&self, ip: IpAddr) -> bool {
+        let mut all = self.takeover.unclaimed.get(&ip).into_iter().flatten();
+        !self.seen.reserved.contains_key(&ip) && all.all(|key| self.only_awaits(key, ip))
+    }
+
     /// A Service that shows an address, or is to have it again, without a claim. `except`: Services that do not count.
     pub(super) fn shown_by(&self, ip: IpAddr, except: impl Fn(&Key) -> bool) -> Option<&Key> {
         let showing = self.takeover.unclaimed.get(&ip).filter(|_| !planted(Flaw::UnclaimedIsFree))?;

@@ -1,13 +1,16 @@
 //! What is not there yet, and may never come: Services wait for it, others do not wait for them, and nobody waits for ever.
 
+use std::sync::Arc;
+
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::Key;
 use mooring_allocator_core::pool::{Policy, PoolSpec};
 
 use super::random::Dice;
 use super::world::{World, ip};
+use crate::machine::Event;
 use crate::machine::testing::{StoredClaim, pool, ports, service};
-use crate::objects::{Pool, Service};
+use crate::objects::{Address, Pool, Service};
 use crate::ports::Protocol::Tcp;
 
 fn running() -> World {
@@ -42,7 +45,7 @@ fn paused_claim(world: &mut World, service: &Service) {
         paused: true,
     };
     world.claims.insert(key, claim.clone());
-    world.push(crate::machine::Event::Claim(Box::new(claim.shown())));
+    world.push(Event::Claim(Box::new(claim.shown())));
 }
 
 /// An address that a Service is to have again holds up nobody of another namespace whose claim can be served.
@@ -118,7 +121,7 @@ fn one_that_waits_for_the_pool_of_its_claim_is_waited_for() {
     let mut refused = world.claims[&claim].clone();
     refused.refused = Some((mooring_allocator_core::protocol::Reason::PoolNotReady, "all is paused".to_owned()));
     world.claims.insert(claim, refused.clone());
-    world.push(crate::machine::Event::Claim(Box::new(refused.shown())));
+    world.push(Event::Claim(Box::new(refused.shown())));
     world.run();
     let web = world.apply(service("shop", "web"));
     world.later(60);
@@ -150,9 +153,18 @@ const SHARED: [&[(&str, &str)]; 2] = [
     &[("cidr-global", "10.0.0.0/24"), ("cidr-shop", "10.1.0.0/24"), ("allow-share-shop", "true")],
 ];
 
-/// Services that share by the `ConfigMap`, the pools made from it, and what the Services have.
-#[expect(clippy::type_complexity, reason = "as a backup has them")]
-fn shared(data: &[(&str, &str)]) -> (Vec<Service>, Vec<(Pool, PoolSpec)>, Vec<(Key, String)>) {
+/// What a backup has.
+struct Backup {
+    services: Vec<Service>,
+    pools: Vec<(Pool, PoolSpec)>,
+    /// Without status; and their addresses.
+    claims: Vec<(StoredClaim, Address)>,
+    /// What the Services have.
+    had: Vec<(Key, String)>,
+}
+
+/// Services that share by the `ConfigMap`, and the pools made from it.
+fn shared(data: &[(&str, &str)]) -> Backup {
     let mut world = World::new(data);
     let at = |namespace: &str, name: &str, port| Service { ports: ports(&[(port, Tcp)]), ..service(namespace, name) };
     let gone = world.apply(at("shop", "gone", 81));
@@ -166,43 +178,101 @@ fn shared(data: &[(&str, &str)]) -> (Vec<Service>, Vec<(Pool, PoolSpec)>, Vec<(K
     world.delete(&gone);
     world.run();
     let had = world.services.keys().map(|key| (key.clone(), world.shows(key))).collect();
-    (backup(&world), world.pools.values().cloned().collect(), had)
+    let claims = world.claims.values().map(|claim| {
+        let blank = StoredClaim { bound: None, uid: format!("{}-again", claim.uid).as_str().into(), ..claim.clone() };
+        let address = world.addresses[&claim.key].clone();
+        (blank, Address { uid: format!("{}-again", address.uid).as_str().into(), holder: None, ..address })
+    });
+    let claims = claims.collect();
+    Backup { services: backup(&world), pools: world.pools.values().cloned().collect(), claims, had }
+}
+
+/// What comes back.
+enum Piece {
+    Service(Box<Service>),
+    Claim(Box<(StoredClaim, Address)>),
+    Pool(Box<(Pool, PoolSpec)>),
+    Config,
+}
+
+fn restore_claim(world: &mut World, (claim, address): (StoredClaim, Address)) {
+    // What is there already is left as it is.
+    if world.claims.contains_key(&claim.key) || world.addresses.contains_key(&address.key) {
+        return;
+    }
+    world.addresses.insert(address.key.clone(), address.clone());
+    world.push(Event::Address(Arc::new(address)));
+    world.claims.insert(claim.key.clone(), claim.clone());
+    world.push(Event::Claim(Box::new(claim.shown())));
 }
 
 #[test]
 fn who_shared_by_the_configmap_shares_again_in_any_order() {
     for data in SHARED {
-        let (services, pools, had) = shared(data);
-        for seed in 0..100 {
+        let Backup { services, pools, claims, had } = shared(data);
+        for seed in 0..400 {
             let mut dice = Dice(seed);
             let mut world = World::without_config();
             world.start();
-            for (pool, spec) in &pools {
-                world.pool(pool.clone(), spec.clone());
+            let mut left: Vec<Piece> = services.iter().cloned().map(|one| Piece::Service(Box::new(one))).collect();
+            left.push(Piece::Config);
+            left.extend(pools.iter().cloned().map(|one| Piece::Pool(Box::new(one))));
+            if seed % 2 == 0 {
+                left.extend(claims.iter().cloned().map(|one| Piece::Claim(Box::new(one))));
             }
-            // None: the ConfigMap.
-            let mut left: Vec<Option<Service>> = services.iter().cloned().map(Some).chain([None]).collect();
             while !left.is_empty() {
                 match left.swap_remove(usize::try_from(dice.below(left.len() as u64)).unwrap()) {
-                    Some(one) => drop(world.apply(one)),
-                    None => world.configure(data),
+                    Piece::Service(one) => drop(world.apply(*one)),
+                    Piece::Claim(one) => restore_claim(&mut world, *one),
+                    Piece::Pool(one) => world.pool(one.0, one.1),
+                    Piece::Config => world.configure(data),
                 }
                 match dice.below(4) {
                     0 => world.start(),
-                    1 => world.later(40),
+                    1 => (0..8).for_each(|_| world.later(5)),
                     _ => world.run(),
                 }
             }
-            world.later(40);
+            (0..8).for_each(|_| world.later(5));
             has_all(&world, &had, &format!("{data:?}, seed {seed}"));
         }
     }
 }
 
+/// Of two that shared, the one after which the claim is named has it again, while the other waits for the `ConfigMap`.
+#[test]
+fn a_claim_that_is_restored_does_not_give_its_address_up_for_those_that_shared_it() {
+    let data = [("cidr-shop", "10.1.0.0/24"), ("allow-share-shop", "true")];
+    let mut world = World::new(&data);
+    let both = [("one", 81), ("two", 82)].map(|(name, port)| {
+        let key = world.apply(Service { ports: ports(&[(port, Tcp)]), ..service("shop", name) });
+        world.run();
+        key
+    });
+    let (services, (pool, spec)) = (backup(&world), world.pools.values().next().cloned().unwrap());
+    let claim = world.claims.values().next().cloned().unwrap();
+    let mut world = World::without_config();
+    world.start();
+    world.run();
+    let blank = StoredClaim { bound: None, uid: "claim-again".into(), ..claim };
+    world.claims.insert(blank.key.clone(), blank.clone());
+    world.push(Event::Claim(Box::new(blank.shown())));
+    for one in services {
+        world.apply(one);
+        world.run();
+    }
+    world.pool(pool, spec);
+    world.run();
+    world.configure(&data);
+    world.later(5);
+    assert_eq!(both.each_ref().map(|key| world.shows(key)), ["10.1.0.1", "10.1.0.1"]);
+    assert_eq!(world.claims.len(), 1);
+}
+
 /// The `ConfigMap` does not come back. The address is free again after a while.
 #[test]
 fn who_shared_by_a_configmap_that_is_gone_has_an_address_in_the_end() {
-    let (services, _, had) = shared(SHARED[0]);
+    let Backup { services, had, .. } = shared(SHARED[0]);
     let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
     for one in services {
@@ -321,4 +391,22 @@ fn a_forged_record_of_a_shared_address_keeps_nothing_from_others() {
     let all = [asks, service("shop", "web"), service("new", "web")].map(|one| world.apply(one));
     world.run();
     assert_eq!(all.map(|key| world.shows(&key)), ["10.1.0.1", "10.1.0.2", "10.0.0.1"]);
+}
+
+/// Somebody who may write Services makes up records of shared addresses, as many as a pool has.
+#[test]
+fn forged_records_of_shared_addresses_do_not_empty_a_pool() {
+    let mut world = running();
+    for at in 1..=9 {
+        let mut evil = service("evil", &format!("x{at}"));
+        evil.notes.record = Some(format!("shop/y{at}-0123456789-ipv4=10.0.0.{at}").into());
+        // Half of them by a sharing key that nobody has.
+        evil.notes.sharing_key = (at % 2 == 0).then(|| format!("shop/k{at}").into());
+        world.apply(evil);
+    }
+    world.run();
+    let web = world.apply(service("shop", "web"));
+    world.later(10);
+    assert!(!world.shows(&web).is_empty(), "{:?}", world.standing(&web));
+    assert!(world.addresses.len() <= 4, "{:?}", world.addresses);
 }
