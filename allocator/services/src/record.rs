@@ -22,6 +22,12 @@ pub fn object(text: Option<&str>, ip: IpAddr) -> Option<Key> {
     read(text).into_iter().find(|(_, one)| *one == ip).map(|(object, _)| object)
 }
 
+/// Whether the record on a Service names an address.
+#[must_use]
+pub fn names(notes: &Notes, ip: IpAddr) -> bool {
+    object(notes.record.as_deref(), ip).is_some()
+}
+
 /// All lines by which agents advertise addresses for a Service.
 #[must_use]
 pub fn named(notes: &Notes) -> Vec<Line> {

@@ -789,6 +789,34 @@ fn an_object_without_owner_goes_with_the_claim_that_is_bound_to_it() {
     }
 }
 
+/// A backup brings back the object of before, and who had the address has it by a claim of another name.
+#[test]
+fn an_object_without_owner_goes_after_a_while_where_another_claim_has_its_address() {
+    // By hand: without our finalizer. Alone: nobody has the address.
+    for (by_hand, alone) in [(false, false), (true, false), (false, true)] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.9")))]);
+        if !alone {
+            bench.store.put_claim(claim("c", "p"));
+        }
+        bench.start();
+        let object = address("before", "p", "10.0.0.1", None);
+        bench.store.put_address(Address { finalizer: !by_hand, ..object });
+        let there = |bench: &Bench| bench.store.addresses.contains_key(&Key::new("ns", "before"));
+        bench.rest(500);
+        assert!(there(&bench), "its claim may be restored for some minutes");
+        bench.rest(200);
+        assert_eq!(there(&bench), by_hand || alone);
+        assert!(alone || bench.has("c") == some("10.0.0.1"));
+        assert!(bench.store.addresses.keys().all(|key| !key.name.starts_with("rest-")), "nothing rests");
+        if alone {
+            // Its claim comes after all.
+            bench.make(claim("before", "p"));
+            bench.rest(5);
+            assert_eq!(bench.has("before"), some("10.0.0.1"));
+        }
+    }
+}
+
 #[test]
 fn an_object_without_owner_is_not_released_with_an_earlier_claim_of_its_name() {
     // The simulator does not notice it any more: what is released so is made again, and entries that are left are found.

@@ -379,7 +379,10 @@ impl Machine {
                 let message = format!("the pool that has {ip} is being made from the ConfigMap");
                 Err(Trouble::new(Reason::Allocating, message, [Topic::Pools]))
             }
-            Err((Reason::AddressNotInPool, _)) if from_before || self.may_be_outside(service, ip) => {
+            // By its record, a pool gave it the address: that pool may be restored later.
+            Err((Reason::AddressNotInPool, _))
+                if (from_before && !record::names(&service.notes, ip)) || self.may_be_outside(service, ip) =>
+            {
                 if let Some(pool) = self.seen.pools.keeping(service, &namespace, ip) {
                     return Ok(Found::Pool(pool));
                 }
@@ -481,7 +484,7 @@ impl Machine {
             None => {
                 // The Service's own record does not count: whoever may edit the Service can write one. Of Services with one record, of
                 // which none shows the address yet, none waits for the others.
-                let recorded = record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
+                let recorded = record::names(&service.notes, ip);
                 let as_much = |other: &Key| recorded && self.only_awaits(other, ip);
                 let other = self.shown_by(ip, |other| *other == service.key || as_much(other))?;
                 let other = other.told_in(&service.key.namespace, "Service");

@@ -84,7 +84,7 @@ impl Machine {
         let foreign = |ip: IpAddr, key: &Key| {
             self.services.get(key).is_some_and(|slot| {
                 let service = &slot.service;
-                let has = || record::read(service.notes.record.as_deref()).iter().any(|(_, one)| *one == ip);
+                let has = || record::names(&service.notes, ip);
                 let wish = || self.wish(service).ok().or_else(|| self.had_before(service));
                 let wants = || wish().is_some_and(|wish| wish.addresses.contains(&Some(ip)));
                 !self.ours(service) || !(has() || wants())

@@ -7,11 +7,14 @@ use crate::provider::{Provider, Until};
 
 use super::super::action::{Action, New, Purpose, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Claim, Hold, Rest};
-use super::super::registry::Fate;
+use super::super::objects::{Address, Claim, Hold, Rest};
+use super::super::registry::{Entry, Fate};
 use super::claims::Unseen;
 use super::{BEHIND, FOREIGN_AGAIN, Machine, READS, Who};
 use crate::work::Failure;
+
+/// An object without owner that nobody needs is removed so long after it was first shown: a restore takes minutes.
+const SPARE_AFTER: Duration = Duration::from_mins(10);
 
 impl Claim {
     /// Whether the claim is bound to the object of this name, or must be left alone.
@@ -119,13 +122,14 @@ impl<P: Provider> Machine<P> {
 
     /// Whether the object's claim still exists.
     fn judge(&mut self, slot: u32) {
+        let now = self.work.now();
         let Some(entry) = self.addresses.get(slot) else { return };
         if let Some(rest) = &entry.address.rest {
             let pool = self.provider.describe(&entry.address.pool);
             let ends = pool.as_ref().is_some_and(|p| p.deleting);
             // The clock of the node that wrote the end may have been wrong: no rest is longer than the pool says.
             let longest = pool.map(|p| entry.since.saturating_add(p.quarantine.max(p.conflict_quarantine)));
-            let (now, wall) = (self.work.now(), self.work.wall());
+            let wall = self.work.wall();
             let is_over = rest.until <= wall || longest.is_some_and(|end| end <= now);
             if ends || is_over {
                 return self.dispose(slot, false);
@@ -148,11 +152,18 @@ impl<P: Provider> Machine<P> {
             // claim. It goes if it is being deleted and nobody else would let it go, or if its claim was seen to go: then the
             // garbage collector may have removed the owner reference.
             let doubtful = matches!(entry.fate, Fate::Doubtful(_));
-            let goes = (doubtful || entry.is_held_by_us_alone()) && !planted(Flaw::OwnerlessIsHeld);
+            let spare = claim.is_none() && self.is_spare(slot);
+            let goes = (doubtful || spare || entry.is_held_by_us_alone()) && !planted(Flaw::OwnerlessIsHeld);
             let paused = self.provider.describe(&entry.address.pool).is_some_and(|pool| pool.paused);
             let held = paused || claim.is_some_and(|s| s.claim.hold != Hold::None);
             let leaves = claim.is_some_and(|s| s.claim.leaves(&entry.address.key.name));
             if !goes || held || (self.is_bound(entry) && !leaves) {
+                if claim.is_none() && entry.address.finalizer {
+                    // Whether it is spare is asked now and then: there are few of these.
+                    let first = entry.since.saturating_add(SPARE_AFTER);
+                    let again = if first > now { first } else { now.saturating_add(SPARE_AFTER) };
+                    self.work.mark_at(again, Who::Address(slot));
+                }
                 return;
             }
             false
@@ -167,7 +178,7 @@ impl<P: Provider> Machine<P> {
             }
             Fate::Stays if planted(Flaw::OrphansUnasked) => self.dispose(slot, true),
             Fate::Stays => self.doubt(slot),
-            Fate::Doubtful(at) if at > self.work.now() => self.work.mark_at(at, Who::Address(slot)),
+            Fate::Doubtful(at) if at > now => self.work.mark_at(at, Who::Address(slot)),
             Fate::Doubtful(_) if self.reads.len() >= READS => {
                 self.reads_wait.insert(slot);
             }
@@ -182,6 +193,18 @@ impl<P: Provider> Machine<P> {
             }
             Fate::Goes { .. } => {}
         }
+    }
+
+    /// Whether an object without owner is of no use to anybody: a claim is bound to another object with the address, in the same pool.
+    /// So it is where a backup brought the object back, and whoever had the address has it by a claim of another name. The claim of its
+    /// own name may be restored for some minutes yet. What people make bears no finalizer of ours.
+    fn is_spare(&self, slot: u32) -> bool {
+        let Some(entry) = self.addresses.get(slot) else { return false };
+        let Address { owner, finalizer, deleting, rest, conflict, pool, .. } = &*entry.address;
+        let idle = owner.is_none() && *finalizer && !*deleting && rest.is_none() && conflict.is_none();
+        let old = self.work.now() >= entry.since.saturating_add(SPARE_AFTER);
+        let bound = |rival: &Entry| rival.address.pool == *pool && self.is_bound(rival);
+        idle && old && self.provider.rivals(slot).iter().any(|&rival| self.addresses.get(rival).is_some_and(bound))
     }
 
     /// Handles the read of a claim that may own an object.
@@ -235,7 +258,11 @@ impl<P: Provider> Machine<P> {
                     None => self.wait_for_watch(slot),
                 }
             }
-            Ok(_) => self.dispose(slot, true),
+            // The address of a spare one is in use by another claim, and stays so.
+            Ok(_) => {
+                let rest = !self.is_spare(slot);
+                self.dispose(slot, rest);
+            }
             Err(failure) => {
                 // The claim exists, and belongs to another provider.
                 let at = now + if failure == Failure::Exists { FOREIGN_AGAIN } else { wait };

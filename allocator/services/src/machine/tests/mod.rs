@@ -15,6 +15,7 @@ mod random;
 mod requests;
 mod restored;
 mod restored_orders;
+mod restored_sharers;
 mod several;
 mod sharing;
 mod takeover;

@@ -133,9 +133,16 @@ fn one_that_waits_for_the_pool_of_its_claim_is_waited_for() {
 
 /// All Services, as a backup has them.
 fn backup(world: &World) -> Vec<Service> {
+    let mut all = backup_with_status(world);
+    for one in &mut all {
+        (one.ingress, one.condition) = (Vec::new(), None);
+    }
+    all
+}
+
+fn backup_with_status(world: &World) -> Vec<Service> {
     let exported = world.services.values().cloned().map(|mut one| {
         one.uid = format!("{}-again", one.uid).as_str().into();
-        (one.ingress, one.condition) = (Vec::new(), None);
         one
     });
     exported.collect()
@@ -184,7 +191,7 @@ fn shared(data: &[(&str, &str)]) -> Backup {
         (blank, Address { uid: format!("{}-again", address.uid).as_str().into(), holder: None, ..address })
     });
     let claims = claims.collect();
-    Backup { services: backup(&world), pools: world.pools.values().cloned().collect(), claims, had }
+    Backup { services: backup_with_status(&world), pools: world.pools.values().cloned().collect(), claims, had }
 }
 
 /// What comes back.
@@ -214,7 +221,15 @@ fn who_shared_by_the_configmap_shares_again_in_any_order() {
             let mut dice = Dice(seed);
             let mut world = World::without_config();
             world.start();
-            let mut left: Vec<Piece> = services.iter().cloned().map(|one| Piece::Service(Box::new(one))).collect();
+            // A backup tool may be told to bring back status, too.
+            let status = seed % 4 < 2;
+            let as_restored = |mut one: Service| {
+                if !status {
+                    (one.ingress, one.condition) = (Vec::new(), None);
+                }
+                Piece::Service(Box::new(one))
+            };
+            let mut left: Vec<Piece> = services.iter().cloned().map(as_restored).collect();
             left.push(Piece::Config);
             left.extend(pools.iter().cloned().map(|one| Piece::Pool(Box::new(one))));
             if seed % 2 == 0 {
@@ -275,7 +290,8 @@ fn who_shared_by_a_configmap_that_is_gone_has_an_address_in_the_end() {
     let Backup { services, had, .. } = shared(SHARED[0]);
     let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
-    for one in services {
+    for mut one in services {
+        (one.ingress, one.condition) = (Vec::new(), None);
         world.apply(one);
     }
     world.later(60);

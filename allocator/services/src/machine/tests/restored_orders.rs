@@ -31,7 +31,7 @@ fn with(world: &mut World, at: usize, admitted: bool) {
 }
 
 /// A cluster in which Services of three namespaces have addresses that are not the lowest of their pools.
-fn backup() -> (Vec<Service>, BTreeMap<Key, String>) {
+fn backup(status: bool) -> (Vec<Service>, BTreeMap<Key, String>) {
     let mut world = World::without_config();
     for at in 0..POOLS.len() {
         with(&mut world, at, true);
@@ -67,7 +67,9 @@ fn backup() -> (Vec<Service>, BTreeMap<Key, String>) {
     let exported = stay.iter().map(|key| {
         let mut one = world.services[key].clone();
         one.uid = format!("{}-again", one.uid).as_str().into();
-        (one.ingress, one.condition) = (Vec::new(), None);
+        if !status {
+            (one.ingress, one.condition) = (Vec::new(), None);
+        }
         one
     });
     (exported.collect(), had)
@@ -124,11 +126,23 @@ fn has_all(world: &World, had: &BTreeMap<Key, String>, order: &str) {
             world.condition(key)
         );
     }
+    // Each by its own pool: none was made for an address.
+    assert_eq!(world.pools.len(), POOLS.len(), "{order}: {:?}", world.pools.keys());
 }
 
 #[test]
 fn nothing_changes_hands_in_any_order() {
-    let (services, had) = backup();
+    in_any_order(false);
+}
+
+/// A backup tool may be told to bring back status, too.
+#[test]
+fn nothing_changes_hands_in_any_order_with_status() {
+    in_any_order(true);
+}
+
+fn in_any_order(status: bool) {
+    let (services, had) = backup(status);
     let all = || services.iter().cloned().map(|one| Piece::Service(Box::new(one)));
     let pools = || (0..POOLS.len()).flat_map(|at| [Piece::Pool(at), Piece::Admitted(at)]);
     let mut dice = Dice(29);
@@ -147,7 +161,7 @@ fn nothing_changes_hands_in_any_order() {
 
 #[test]
 fn one_that_waits_for_its_pool_says_so_and_nobody_gets_its_address() {
-    let (services, had) = backup();
+    let (services, had) = backup(false);
     let mut world = World::without_config();
     world.start();
     let waiting = world.apply(services.iter().find(|one| &*one.key.name == "e").unwrap().clone());
@@ -170,7 +184,7 @@ fn one_that_waits_for_its_pool_says_so_and_nobody_gets_its_address() {
 
 #[test]
 fn people_may_have_it_get_another() {
-    let (services, _) = backup();
+    let (services, _) = backup(false);
     let mut world = World::without_config();
     world.start();
     let key = world.apply(services.iter().find(|one| &*one.key.name == "e").unwrap().clone());
