@@ -100,6 +100,16 @@ impl Machine {
         }
     }
 
+    /// Why a Service waits for the claim of an `IPAddress` that its record names: the claim is named after another Service, with which
+    /// this one shared the address, and that one makes it when it is restored.
+    pub(super) fn claim_is_to_come(&mut self, service: &Service, ip: IpAddr, object: &Key) -> Option<Trouble> {
+        record::object(service.notes.record.as_deref(), ip).filter(|one| one == object)?;
+        let claim = object.told_in(&service.key.namespace, "claim");
+        let message = format!("the Service shared {ip}, whose claim is not there yet: it waits for {claim}");
+        let trouble = Trouble::new(Reason::Allocating, message, [Topic::Claim(object.clone())]);
+        self.waits_on(&service.key).then_some(trouble)
+    }
+
     /// Why a Service does not make the claim for the address of its record yet: the claim of before, whose name the new one is to have,
     /// is being deleted. The `IPAddress` of that name may be restored later, and would stay for ever without a claim of its name.
     pub(super) fn name_is_going(&mut self, service: &Service, ip: IpAddr) -> Option<Trouble> {

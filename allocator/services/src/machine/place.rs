@@ -299,7 +299,8 @@ impl Machine {
         }
         let asking = self.claims.by_request.get(&ip).into_iter().flatten().cloned();
         let mut claims: Vec<Key> = asking.chain(self.is_to_get(service, ip)).collect();
-        for address in self.seen.addresses.at(ip) {
+        let there: Vec<Arc<Address>> = self.seen.addresses.at(ip).cloned().collect();
+        for address in there {
             let claim = address.claim_key();
             if let Some(rest) = &address.rest {
                 let until = utc(rest.until).map_or_else(String::new, |until| format!(" until {until}"));
@@ -314,6 +315,9 @@ impl Machine {
                 let of_record = || self.object_of_record(service, ip).as_ref() == Some(&address.key);
                 if of_record() || self.is_of_another_network(service, ip, &address.pool) {
                     continue;
+                }
+                if let Some(trouble) = self.claim_is_to_come(service, ip, &address.key) {
+                    return Err(trouble);
                 }
                 let claim = claim.told_in(&service.key.namespace, "claim");
                 let message = format!("{claim} has {ip}: ask for another address, or delete that claim");
@@ -470,6 +474,15 @@ impl Machine {
         }
     }
 
+    /// Whether a Service that shows an address shared it with this one, by the records of both, and may do so still. Their status may
+    /// have been restored, too.
+    fn had_it_with(&self, service: &Service, other: &Key, ip: IpAddr) -> bool {
+        let Some(other) = self.services.get(other).map(|slot| &slot.service) else { return false };
+        let object = |one: &Service| record::object(one.notes.record.as_deref(), ip);
+        let together = service.key.namespace == other.key.namespace || self.agree(service, other, Some(ip));
+        together && object(service).is_some() && object(service) == object(other)
+    }
+
     /// Why an address without a claim is not for this Service.
     pub(super) fn reserved_for(&self, service: &Service, ip: IpAddr) -> Option<Trouble> {
         let (reason, message) = match self.seen.reserved.get(&ip) {
@@ -485,7 +498,8 @@ impl Machine {
                 // The Service's own record does not count: whoever may edit the Service can write one. Of Services with one record, of
                 // which none shows the address yet, none waits for the others.
                 let recorded = record::names(&service.notes, ip);
-                let as_much = |other: &Key| recorded && self.only_awaits(other, ip);
+                let as_much =
+                    |other: &Key| recorded && (self.only_awaits(other, ip) || self.had_it_with(service, other, ip));
                 let other = self.shown_by(ip, |other| *other == service.key || as_much(other))?;
                 let other = other.told_in(&service.key.namespace, "Service");
                 let message = format!("{other} has {ip} by its status or its record: ask for another address");

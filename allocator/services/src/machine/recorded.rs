@@ -210,7 +210,9 @@ impl Machine {
     /// The claim of the name in a Service's record, where it is other Services' and neither has nor asks for an address yet: it was
     /// restored without status, and gets this address.
     pub(super) fn is_to_get(&self, service: &Service, ip: IpAddr) -> Option<Key> {
-        let key = self.object_of_record(service, ip)?;
+        // Across namespaces it is named after another Service. Whether this one may join is asked of both.
+        let (namespace, _) = self.namespace(service);
+        let key = record::object(service.notes.record.as_deref(), ip).filter(|object| object.namespace == namespace)?;
         let blank = |slot: &&ClaimSlot| !slot.going() && !slot.members.is_empty() && slot.requested.is_none();
         self.claims.get(&key).filter(blank).filter(|_| self.address_of(&key).is_none())?;
         Some(key)

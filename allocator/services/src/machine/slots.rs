@@ -249,8 +249,8 @@ impl Addresses {
         self.by_key.get(key).is_some_and(|uid| self.held.contains(uid))
     }
 
-    pub(super) fn at(&self, ip: IpAddr) -> impl Iterator<Item = &Address> {
-        self.by_ip.get(&ip).into_iter().flatten().filter_map(|uid| self.all.get(uid)).map(|address| &**address)
+    pub(super) fn at(&self, ip: IpAddr) -> impl Iterator<Item = &Arc<Address>> {
+        self.by_ip.get(&ip).into_iter().flatten().filter_map(|uid| self.all.get(uid))
     }
 
     pub(super) fn uids(&self) -> Vec<Uid> {

@@ -72,6 +72,8 @@ pub(crate) struct StoredClaim {
     pub(crate) family: Family,
     pub(crate) pool: Arc<PoolRef>,
     pub(crate) requested: Option<IpAddr>,
+    /// The address that it had before a restore.
+    pub(crate) had: Option<IpAddr>,
     pub(crate) members: Vec<Member>,
     pub(crate) classes: Vec<GivenClass>,
     pub(crate) bound: Option<Arc<str>>,

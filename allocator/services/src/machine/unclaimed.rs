@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use mooring_allocator_core::names::Key;
 
 use crate::families;
-use crate::objects::{Address, Service};
+use crate::objects::Service;
 use crate::{record, request};
 
 use super::flaws::{Flaw, planted};
@@ -53,7 +53,7 @@ impl Machine {
         for ip in before.symmetric_difference(shown) {
             self.wake(&Topic::Ip(*ip));
             let claims = self.seen.addresses.at(*ip);
-            let claims: Vec<Key> = claims.map(Address::claim_key).collect();
+            let claims: Vec<Key> = claims.map(|address| address.claim_key()).collect();
             for claim in claims {
                 self.enqueue_claim(&claim);
             }

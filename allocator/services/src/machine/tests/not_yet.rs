@@ -37,6 +37,7 @@ fn paused_claim(world: &mut World, service: &Service) {
         family: Family::V4,
         pool: world.pools.keys().next().unwrap().clone(),
         requested: None,
+        had: None,
         members: vec![(service.key.clone(), "uid-of-before".into())],
         classes: Vec::new(),
         bound: None,
@@ -186,8 +187,9 @@ fn shared(data: &[(&str, &str)]) -> Backup {
     world.run();
     let had = world.services.keys().map(|key| (key.clone(), world.shows(key))).collect();
     let claims = world.claims.values().map(|claim| {
-        let blank = StoredClaim { bound: None, uid: format!("{}-again", claim.uid).as_str().into(), ..claim.clone() };
         let address = world.addresses[&claim.key].clone();
+        let uid = format!("{}-again", claim.uid).as_str().into();
+        let blank = StoredClaim { bound: None, had: address.address, uid, ..claim.clone() };
         (blank, Address { uid: format!("{}-again", address.uid).as_str().into(), holder: None, ..address })
     });
     let claims = claims.collect();

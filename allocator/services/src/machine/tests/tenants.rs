@@ -116,6 +116,7 @@ fn forged(world: &mut World, namespace: &str, members: Vec<Member>) -> Key {
         family: Family::V4,
         pool: world.pools.keys().next().unwrap().clone(),
         requested: None,
+        had: None,
         members,
         classes: Vec::new(),
         bound: None,

@@ -523,6 +523,10 @@ impl World {
                 Err((protocol::Reason::AllocationFailed, format!("{ip} is taken by {}", by.unwrap_or_default())))
             }
             Some(ip) => Ok(ip),
+            None if claim.had.is_some_and(|ip| !self.lists(&claim.pool, ip)) => {
+                Err((protocol::Reason::PoolNotReady, "the pool does not have the address that it had".to_owned()))
+            }
+            None if claim.had.is_some_and(|ip| !self.used().contains(&ip)) => Ok(claim.had.unwrap()),
             None => {
                 self.free(&claim.pool).ok_or_else(|| (protocol::Reason::PoolExhausted, "nothing is free".to_owned()))
             }
@@ -711,6 +715,7 @@ impl World {
                     family: new.family,
                     pool: new.pool.clone(),
                     requested: new.requested,
+                    had: None,
                     members: new.members.clone(),
                     classes: new.classes.clone(),
                     bound: None,
