@@ -89,7 +89,7 @@ impl Drop for Group {
 }
 
 /// How many seeds the simulator runs in each round, for the control plane's VIP and for the node's many.
-const SEEDS: [(&str, &str); 2] = [("5000", "900"), ("2000", "400")];
+const SEEDS: [(&str, &str); 2] = [("3000", "600"), ("2000", "400")];
 
 /// The programs that are shipped, with all of their libraries.
 const SHIPS: [&str; 4] = ["--package", "mooring-agent", "--package", "mooring-allocator"];

@@ -290,7 +290,7 @@ impl Cluster {
                 return Ok(has);
             }
             if now() > deadline {
-                let log = self.allocator.process().log_tail(15);
+                let log = self.allocator.process().log_tail(120);
                 anyhow::bail!("they have {has:?}: {}{log}", self.said().await?);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

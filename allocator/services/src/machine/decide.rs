@@ -186,7 +186,7 @@ impl Machine {
             // If the Service shows the address already, any node may report the address as its own: it held the VIP for us.
             if !shows(service, ip)
                 && !self.is_of_holder(ip, address.holder.as_deref())
-                && !(slot.has_given_way() && self.is_only_awaited(ip))
+                && (!slot.has_given_way() || !self.is_only_awaited(ip))
                 && let Some(trouble) = self.reserved_for(service, ip)
             {
                 if self.by_chance(claim, ip) {

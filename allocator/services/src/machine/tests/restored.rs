@@ -161,7 +161,7 @@ fn one_whose_claim_of_before_is_going_makes_a_claim_of_that_name_when_that_is_go
     let of_web = |world: &World| -> Vec<Key> {
         world.claims.keys().filter(|key| key.name.starts_with("web-")).cloned().collect()
     };
-    assert_eq!(of_web(&world), [claim.key.clone()]);
+    assert_eq!(of_web(&world), std::slice::from_ref(&claim.key));
     world.allocates = true;
     world.claims.remove(&claim.key);
     world.push(Event::ClaimGone(claim.key.clone(), going.uid));
@@ -203,7 +203,9 @@ fn those_that_shared_have_their_claim_of_before_before_it_is_bound() {
         });
         let claim = world.claims_of(&both[0])[0].clone();
         let again = both.each_ref().map(|key| exported(&world, key));
-        both.iter().for_each(|key| world.delete(key));
+        for key in &both {
+            world.delete(key);
+        }
         world.run();
         assert!(world.claims.is_empty());
         world.allocates = false;
