@@ -22,7 +22,7 @@ use super::slots::{ClaimSlot, Topic};
 use super::{Machine, Who};
 
 /// How long a Service waits for what is not there yet: a restore takes minutes.
-const NOT_YET: Duration = Duration::from_mins(5);
+pub(super) const NOT_YET: Duration = Duration::from_mins(5);
 
 impl Machine {
     /// Whether a Service goes on waiting for what is not there yet. The wait begins with the first call, and ends when the Service has

@@ -13,6 +13,7 @@ use crate::configmap::{self, NewPool};
 use crate::naming;
 use crate::objects::{Made, Pool, Scope, Source};
 
+use super::not_yet::NOT_YET;
 use super::slots::{Topic, Writes, waits};
 use super::{Machine, PoolTarget, Who, Write};
 
@@ -72,11 +73,12 @@ impl Machine {
                 self.pool_write(&pool.reference, Some(&pool), Write::UpdatePool(target(&pool), Box::new(new)));
             }
         }
+        let to_come = self.config_may_come();
         for pool in there.into_values().flatten() {
             // A pool in use stays, but is no default any more; it goes with its last claim. A pool that the leader before made
             // for addresses of Services may be without a claim: it stays until these Services have claimed theirs.
             let awaited = pool.keeps() && !self.takeover.unsettled.is_empty();
-            if !awaited && !self.claims.by_pool.contains_key(&pool.reference) {
+            if !awaited && (pool.keeps() || !to_come) && !self.claims.by_pool.contains_key(&pool.reference) {
                 self.pool_write(&pool.reference, Some(&pool), Write::DeletePool(target(&pool)));
             }
         }
@@ -84,6 +86,21 @@ impl Machine {
             self.seen.pools.made = current;
             self.wake(&Topic::Pools);
         }
+    }
+
+    /// Whether there is no `ConfigMap`, and one may be restored yet. Until then the pools that were made from the one of before stay:
+    /// addresses of theirs may be there already, without claims.
+    fn config_may_come(&mut self) -> bool {
+        let now = self.work.now();
+        if self.seen.has_config {
+            self.made.without_config = None;
+            return false;
+        }
+        let until = *self.made.without_config.get_or_insert(now) + NOT_YET;
+        if until > now {
+            self.work.mark_at(until, Who::Pools);
+        }
+        until > now
     }
 
     fn make_pool(&mut self, made: &Made) {

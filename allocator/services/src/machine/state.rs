@@ -125,6 +125,8 @@ pub(super) struct MadePools {
     /// The pools as they should be.
     pub(super) wanted: BTreeMap<Source, Made>,
     pub(super) writes: BTreeMap<Arc<PoolRef>, PoolWrites>,
+    /// Since when there has been no `ConfigMap`.
+    pub(super) without_config: Option<Duration>,
 }
 
 /// The state left by others: claims of a previous leader, and addresses that Services had before Mooring came.

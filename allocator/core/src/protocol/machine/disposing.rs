@@ -8,7 +8,7 @@ use crate::provider::{Provider, Until};
 use super::super::action::{Action, New, Purpose, Write};
 use super::super::flaws::{Flaw, planted};
 use super::super::objects::{Address, Claim, Hold, Rest};
-use super::super::registry::{Entry, Fate};
+use super::super::registry::Fate;
 use super::claims::Unseen;
 use super::{BEHIND, FOREIGN_AGAIN, Machine, READS, Who};
 use crate::work::Failure;
@@ -195,16 +195,16 @@ impl<P: Provider> Machine<P> {
         }
     }
 
-    /// Whether an object without owner is of no use to anybody: a claim is bound to another object with the address, in the same pool.
+    /// Whether an object without owner is of no use to anybody: a claim is bound to another object with the address, in the same network.
     /// So it is where a backup brought the object back, and whoever had the address has it by a claim of another name. The claim of its
     /// own name may be restored for some minutes yet. What people make bears no finalizer of ours.
     fn is_spare(&self, slot: u32) -> bool {
         let Some(entry) = self.addresses.get(slot) else { return false };
-        let Address { owner, finalizer, deleting, rest, conflict, pool, .. } = &*entry.address;
+        let Address { owner, finalizer, deleting, rest, conflict, .. } = &*entry.address;
         let idle = owner.is_none() && *finalizer && !*deleting && rest.is_none() && conflict.is_none();
         let old = self.work.now() >= entry.since.saturating_add(SPARE_AFTER);
-        let bound = |rival: &Entry| rival.address.pool == *pool && self.is_bound(rival);
-        idle && old && self.provider.rivals(slot).iter().any(|&rival| self.addresses.get(rival).is_some_and(bound))
+        let bound = |rival: &u32| self.addresses.get(*rival).is_some_and(|rival| self.is_bound(rival));
+        idle && old && self.provider.rivals(slot).iter().any(bound)
     }
 
     /// Handles the read of a claim that may own an object.
