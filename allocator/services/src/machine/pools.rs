@@ -88,12 +88,12 @@ impl Machine {
         }
     }
 
-    /// Whether there is no `ConfigMap`, and one may be restored yet. Until then the pools that were made from the one of before stay:
+    /// Whether this allocator has seen no `ConfigMap`, and one may be restored yet. (Who deletes one means it.) Until then the pools that were made from the one of before stay:
     /// addresses of theirs may be there already, without claims.
     fn config_may_come(&mut self) -> bool {
         let now = self.work.now();
-        if self.seen.has_config {
-            self.made.without_config = None;
+        self.made.had_config |= self.seen.has_config;
+        if self.made.had_config {
             return false;
         }
         let until = *self.made.without_config.get_or_insert(now) + NOT_YET;

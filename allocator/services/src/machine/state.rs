@@ -125,7 +125,8 @@ pub(super) struct MadePools {
     /// The pools as they should be.
     pub(super) wanted: BTreeMap<Source, Made>,
     pub(super) writes: BTreeMap<Arc<PoolRef>, PoolWrites>,
-    /// Since when there has been no `ConfigMap`.
+    /// This allocator has seen a `ConfigMap`; or since when it has looked for one in vain.
+    pub(super) had_config: bool,
     pub(super) without_config: Option<Duration>,
 }
 

@@ -428,3 +428,29 @@ fn forged_records_of_shared_addresses_do_not_empty_a_pool() {
     assert!(!world.shows(&web).is_empty(), "{:?}", world.standing(&web));
     assert!(world.addresses.len() <= 4, "{:?}", world.addresses);
 }
+
+/// An address may be there already, and the claim that gets it is of the pool of before.
+#[test]
+fn pools_of_a_configmap_that_is_not_there_yet_stay_for_a_while() {
+    let data = [("cidr-global", "10.0.0.0/24")];
+    let Backup { pools, .. } = shared(&data);
+    for comes in [true, false] {
+        let mut world = World::without_config();
+        world.start();
+        for (pool, spec) in &pools {
+            world.pool(pool.clone(), spec.clone());
+        }
+        world.later(200);
+        assert_eq!(world.pools.len(), 1);
+        if comes {
+            world.configure(&data);
+            world.later(200);
+            assert_eq!(world.pools.len(), 1);
+            world.unconfigure();
+            world.later(1);
+        } else {
+            world.later(200);
+        }
+        assert!(world.pools.is_empty(), "{comes}");
+    }
+}

@@ -411,6 +411,11 @@ impl World {
         self.push(Event::Config(self.config.clone()));
     }
 
+    pub(super) fn unconfigure(&mut self) {
+        self.config = None;
+        self.push(Event::Config(None));
+    }
+
     pub(super) fn reserve(&mut self, all: &[(&str, Reserved)]) {
         self.reserved = all.iter().map(|(text, by)| (ip(text), by.clone())).collect();
         self.push(Event::Reserved(self.reserved.clone()));
