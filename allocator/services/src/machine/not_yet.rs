@@ -47,7 +47,10 @@ impl Machine {
         }
         let object = record::object(service.notes.record.as_deref(), ip)?;
         let across = object.namespace != service.key.namespace;
-        if !across && naming::is_claim_of(&service.key, false, Family::of(ip), &object.name) {
+        // Its own claim is its own, unless one with which it shared was restored before it, and has the claim.
+        let own = || naming::is_claim_of(&service.key, false, Family::of(ip), &object.name);
+        let others = || self.claims.get(&object).is_some_and(|slot| slot.members.keys().any(|key| *key != service.key));
+        if !across && own() && !others() {
             return None;
         }
         let nothing_said = || !self.seen.has_config;
