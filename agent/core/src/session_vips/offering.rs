@@ -43,8 +43,7 @@ impl SessionVips {
     pub(super) fn has_offered(&self, hold: &Hold) -> bool {
         let own = self.sessions.get(&self.rules.node);
         let name = self.node.interfaces.iter().find(|one| one.index == hold.interface).map(|one| &one.link.name);
-        let said = own.is_some_and(|own| own.view.links().iter().any(|link| link.unheard && Some(&link.name) == name));
-        said || self.is_unanswered(hold.interface)
+        own.is_some_and(|own| own.view.links().iter().any(|link| link.unheard && Some(&link.name) == name))
     }
 
     /// Whether the VIP's holder offers it, and this node is better: others hear it.
@@ -72,16 +71,19 @@ impl SessionVips {
         if !self.is_offered(vip) {
             return false;
         }
-        if !vip.moves.may_move(now) {
+        if planted!(TakesFromWhoAnswers) {
+            return false;
+        }
+        // Without looks, a holder that answers is taken for one that does not.
+        if !self.rules.conflict_probe || !vip.moves.may_move(now) {
+            self.due(now + SERVES);
             return true;
         }
-        let found = if self.rules.conflict_probe && !planted!(TakesFromWhoAnswers) {
-            self.look(vip, !planted!(UnheardTakesOffers))
-        } else {
-            Found::Quiet
-        };
+        let found = self.look(vip, !planted!(UnheardTakesOffers));
         if matches!(found, Found::Peer | Found::Stranger(_)) {
             vip.hold_off = now + SERVES;
+        }
+        if found != Found::Quiet && vip.hold_off > now {
             self.due(vip.hold_off);
         }
         found != Found::Quiet
@@ -90,10 +92,8 @@ impl SessionVips {
     /// A third party answers. If none has for a while, this node may take what is offered.
     pub(super) fn echoed(&mut self, index: u32, address: IpAddr, form: Form) {
         let now = self.step.at.now;
-        let echo = &mut self.segment.echo.entry(index).or_default().0;
-        let before = echo.is_heard(now);
-        echo.heard(now, address, form);
-        if !before && echo.is_heard(now) && self.sessions.live().any(|(_, peer)| peer.view.offers()) {
+        let sure = self.segment.echo.entry(index).or_default().0.heard(now, address, form);
+        if sure && self.sessions.live().any(|(_, peer)| peer.view.offers()) {
             self.all_dirty();
             self.step.again = true;
         }
