@@ -88,8 +88,8 @@ impl Machine {
         }
     }
 
-    /// Whether this allocator has seen no `ConfigMap`, and one may be restored yet. (Who deletes one means it.) Until then the pools that were made from the one of before stay:
-    /// addresses of theirs may be there already, without claims.
+    /// Whether this allocator has seen no `ConfigMap`, and one may be restored yet. (Who deletes one means it.) Until then the pools
+    /// that were made from the one of before stay: addresses of theirs may be there already, without claims.
     fn config_may_come(&mut self) -> bool {
         let now = self.work.now();
         self.made.had_config |= self.seen.has_config;
