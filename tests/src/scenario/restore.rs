@@ -424,7 +424,7 @@ fn order(pieces: &[Piece]) -> String {
 }
 
 async fn in_some_orders(ctx: &mut Ctx<()>) -> Result<()> {
-    in_orders(ctx, 3).await
+    in_orders(ctx, 1).await
 }
 
 async fn in_many_orders(ctx: &mut Ctx<()>) -> Result<()> {
