@@ -16,9 +16,6 @@ const ROUND: Duration = Duration::from_secs(10);
 const SOONER: Duration = Duration::from_secs(2);
 /// Whoever was answered within this time is heard. Less than [`NOBODY`]: where all answers end at once, nobody is heard by then.
 const HEARD: Duration = Duration::from_secs(15);
-/// Whoever has been heard for so long, without a break, is sure of it. When an outage of the gateway ends, all who hear it again have said so by
-/// then: they ask once in [`ROUND`], and say it with their next renewal.
-const SURE: Duration = Duration::from_secs(15);
 /// Probes with sender 0.0.0.0 are tried again this long after the last answer to one, or the last try.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// An answer shows for so long that probes with its sender pass.
@@ -97,10 +94,6 @@ pub struct Echo {
     /// hosts that are never heard, does not put that off.
     turn: Option<Time>,
     turns: u32,
-    /// Since when this node has been heard without a break.
-    heard_since: Option<Time>,
-    /// It was heard for long enough at the last answer.
-    sure: bool,
 }
 
 impl Echo {
@@ -122,19 +115,14 @@ impl Echo {
         self.asked(now, sender);
     }
 
-    /// Another host spoke for an address of its own. True: with that, this node has been heard for long enough to be sure of it.
-    pub fn heard(&mut self, now: Time, address: IpAddr, form: Form) -> bool {
-        let before = self.heard_just_now(now);
+    /// Another host spoke for an address of its own.
+    pub fn heard(&mut self, now: Time, address: IpAddr, form: Form) {
         for sender in [Sender::Unspecified, Sender::Own] {
             if form.answers(address, sender) {
                 self.tries(sender).answered(now);
                 self.turns = 0;
-                self.heard_since = self.heard_since.filter(|_| before).or(Some(now));
             }
         }
-        let sure = self.is_heard(now);
-        let before = std::mem::replace(&mut self.sure, sure);
-        sure && !before
     }
 
     fn tries(&mut self, sender: Sender) -> &mut Tries {
@@ -209,13 +197,9 @@ impl Echo {
         }
     }
 
-    /// Whether others hear this node, and have done so for a while without a break.
+    /// Whether this node has had an answer just now: others hear it.
     #[must_use]
     pub fn is_heard(&self, now: Time) -> bool {
-        self.heard_just_now(now) && self.heard_since.is_some_and(|since| now.since(since) >= SURE)
-    }
-
-    fn heard_just_now(&self, now: Time) -> bool {
         let answered = self.own.answered.max(self.unspecified.answered);
         answered.is_some_and(|at| now.since(at) <= HEARD) && self.state(now) != State::Nobody
     }
@@ -224,9 +208,7 @@ impl Echo {
     #[must_use]
     pub fn state(&self, now: Time) -> State {
         let (many, long) = NOBODY;
-        // Questions to hosts that are gone, or that this node does not hear, show nothing: those that are due ask whoever answered last.
-        let asked = self.turns >= many;
-        let silent = |tries: &Tries| asked && tries.unanswered >= many && now.since(tries.since) >= long;
+        let silent = |tries: &Tries| tries.unanswered >= many && now.since(tries.since) >= long;
         let answered = self.own.answered.max(self.unspecified.answered);
         let usual = self.usual();
         if silent(usual) && answered.is_none_or(|at| at <= usual.since) {
@@ -322,35 +304,6 @@ mod tests {
             run(&mut echo, s, s + 1, &[Sender::Own, Sender::Unspecified]);
             assert_ne!(echo.state(at(s)), State::Nobody, "after {s} s");
         }
-    }
-
-    /// Under a limit of frames, only hosts are asked that have to be asked for other reasons.
-    #[test]
-    fn hosts_that_cannot_answer_do_not_show_that_nobody_does() {
-        let mut echo = Echo::default();
-        (1..200).for_each(|s| echo.asked(at(s), Sender::Own));
-        assert_eq!(echo.state(at(200)), State::Unknown);
-    }
-
-    /// The gateway was away, and nodes do not hear each other: others may hear it a moment later, and are served meanwhile.
-    #[test]
-    fn who_is_heard_again_is_sure_of_it_after_a_while_only() {
-        let mut echo = Echo::default();
-        run(&mut echo, 1, 60, &[Sender::Own, Sender::Unspecified]);
-        assert!(echo.is_heard(at(60)));
-        run(&mut echo, 60, 120, &[]);
-        assert_eq!((echo.state(at(120)), echo.is_heard(at(120))), (State::Nobody, false));
-        let (mut first, mut told) = (None, 0);
-        for s in 120..180 {
-            for sender in echo.due(at(s)).collect::<Vec<_>>() {
-                echo.asked_in_turn(at(s), sender);
-                told += u32::from(echo.heard(at(s), GATEWAY, Form::Answer(sender)));
-                first = first.or(Some(s));
-            }
-            let since = first.map_or(0, |first| s - first);
-            assert_eq!(echo.is_heard(at(s)), since >= 15, "{since} s after the first answer");
-        }
-        assert_eq!(told, 1);
     }
 
     /// All answers end at once: when the first node knows that nobody answers, no node counts as heard.

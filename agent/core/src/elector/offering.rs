@@ -55,10 +55,7 @@ impl Elector {
         let known = self.candidacy.offer.filter(|offer| now <= offer.next + ASK);
         let mut offer = known.unwrap_or(Offer { silent: now, next: now });
         if self.due(offer.next) {
-            if !self.ask_who_offers() {
-                // Silence shows nothing.
-                offer.silent = now;
-            }
+            self.ask_who_offers();
             offer.next = now + ASK;
             self.due(offer.next);
         }
@@ -67,19 +64,16 @@ impl Elector {
         self.due(offer.silent + SILENT + self.rules.turn(0))
     }
 
-    /// Asks the holder, and nobody else, for one of its VIPs; whether that could be asked.
-    fn ask_who_offers(&mut self) -> bool {
-        let Some(declared) = self.lease.view().and_then(LeaseView::declaration) else { return false };
+    /// Asks the holder, and nobody else, for one of its VIPs.
+    fn ask_who_offers(&mut self) {
+        let Some(declared) = self.lease.view().and_then(LeaseView::declaration) else { return };
         let known = self.vips.iter().filter(|(address, vip)| {
             !vip.is_held_back() && (declared.vips.is_empty() || declared.vips.contains(*address))
         });
         let (first, macs) = (known.map(|(address, _)| *address).next(), declared.macs.clone());
         let sender = self.own_sender();
         let probe = |mac| first.map(|address| Action::Probe { address, to: Some(mac), sender });
-        let probes: Vec<Action> = macs.into_iter().filter_map(probe).collect();
-        let asks = !probes.is_empty();
-        self.step.out.extend(probes);
-        asks
+        self.step.out.extend(macs.into_iter().filter_map(probe));
     }
 
     /// A host has answered for a VIP: if it is offered, its holder serves.

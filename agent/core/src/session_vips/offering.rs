@@ -43,7 +43,8 @@ impl SessionVips {
     pub(super) fn has_offered(&self, hold: &Hold) -> bool {
         let own = self.sessions.get(&self.rules.node);
         let name = self.node.interfaces.iter().find(|one| one.index == hold.interface).map(|one| &one.link.name);
-        own.is_some_and(|own| own.view.links().iter().any(|link| link.unheard && Some(&link.name) == name))
+        let said = own.is_some_and(|own| own.view.links().iter().any(|link| link.unheard && Some(&link.name) == name));
+        said || self.is_unanswered(hold.interface)
     }
 
     /// Whether the VIP's holder offers it, and this node is better: others hear it.
@@ -71,19 +72,16 @@ impl SessionVips {
         if !self.is_offered(vip) {
             return false;
         }
-        if planted!(TakesFromWhoAnswers) {
-            return false;
-        }
-        // Without looks, a holder that answers is taken for one that does not.
-        if !self.rules.conflict_probe || !vip.moves.may_move(now) {
-            self.due(now + SERVES);
+        if !vip.moves.may_move(now) {
             return true;
         }
-        let found = self.look(vip, !planted!(UnheardTakesOffers));
+        let found = if self.rules.conflict_probe && !planted!(TakesFromWhoAnswers) {
+            self.look(vip, !planted!(UnheardTakesOffers))
+        } else {
+            Found::Quiet
+        };
         if matches!(found, Found::Peer | Found::Stranger(_)) {
             vip.hold_off = now + SERVES;
-        }
-        if found != Found::Quiet && vip.hold_off > now {
             self.due(vip.hold_off);
         }
         found != Found::Quiet
@@ -92,8 +90,10 @@ impl SessionVips {
     /// A third party answers. If none has for a while, this node may take what is offered.
     pub(super) fn echoed(&mut self, index: u32, address: IpAddr, form: Form) {
         let now = self.step.at.now;
-        let sure = self.segment.echo.entry(index).or_default().0.heard(now, address, form);
-        if sure && self.sessions.live().any(|(_, peer)| peer.view.offers()) {
+        let echo = &mut self.segment.echo.entry(index).or_default().0;
+        let before = echo.is_heard(now);
+        echo.heard(now, address, form);
+        if !before && echo.is_heard(now) && self.sessions.live().any(|(_, peer)| peer.view.offers()) {
             self.all_dirty();
             self.step.again = true;
         }

@@ -155,7 +155,7 @@ pub(super) fn a_mute_node_that_was_alone_gives_the_vips_to_the_node_that_comes_b
         let world = &mut alone_and_mute(second_network);
         let since = world.now;
         world.restart(0, &Rules::default());
-        world.run(ms(40_000));
+        world.run(ms(15_000));
         assert_eq!((carried_by(world, 0), carried_by(world, 1)), (usize::from(VIPS), 0), "{second_network}");
         assert_eq!(world.worst(VIPS, since, |n| n == 0), ms(0), "it serves until it is relieved");
         let moves = world.moves;
