@@ -90,10 +90,6 @@ pub struct Echo {
     own: Tries,
     /// The interface has no IPv4 address of its own: all its probes come from 0.0.0.0.
     bare: bool,
-    /// When a third party was last asked because it was due, and how often since the last answer. What is asked for other reasons, perhaps of
-    /// hosts that are never heard, does not put that off.
-    turn: Option<Time>,
-    turns: u32,
 }
 
 impl Echo {
@@ -107,20 +103,11 @@ impl Echo {
         self.tries(sender).asked(now);
     }
 
-    /// The same, because it was due.
-    pub fn asked_in_turn(&mut self, now: Time, sender: Sender) {
-        if sender == Sender::Own || self.bare {
-            (self.turn, self.turns) = (Some(now), self.turns.saturating_add(1));
-        }
-        self.asked(now, sender);
-    }
-
     /// Another host spoke for an address of its own.
     pub fn heard(&mut self, now: Time, address: IpAddr, form: Form) {
         for sender in [Sender::Unspecified, Sender::Own] {
             if form.answers(address, sender) {
                 self.tries(sender).answered(now);
-                self.turns = 0;
             }
         }
     }
@@ -140,20 +127,17 @@ impl Echo {
     /// When these are asked next.
     fn usual_due(&self) -> Time {
         let (tries, (many, _)) = (self.usual(), NOBODY);
-        let from = self.turn.max(tries.answered);
-        let usually = from.map_or_else(Time::default, |at| at + ROUND);
-        match self.turn {
+        let (usually, doubtful) = (tries.due(ROUND), (1..many).contains(&tries.unanswered));
+        match tries.last.filter(|_| doubtful) {
             // One host alone may be gone: others have answered just now.
-            Some(turn) if tries.unanswered > 0 && self.turns < many => {
-                usually.min((turn + SOONER).max(tries.answered.map_or(turn, |at| at + ROUND)))
-            }
-            _ => usually,
+            Some(last) => usually.min((last + SOONER).max(tries.answered.map_or(last, |at| at + ROUND))),
+            None => usually,
         }
     }
 
     /// The link was down, or this node stood still: unanswered probes say nothing.
     pub fn forget(&mut self) {
-        (self.unspecified.unanswered, self.own.unanswered, self.turns) = (0, 0, 0);
+        (self.unspecified.unanswered, self.own.unanswered) = (0, 0);
     }
 
     /// When third parties are asked next, if nothing else asks them.
@@ -237,7 +221,7 @@ mod tests {
     fn run(echo: &mut Echo, from: u64, to: u64, answers: &[Sender]) {
         for s in from..to {
             for sender in echo.due(at(s)).collect::<Vec<_>>() {
-                echo.asked_in_turn(at(s), sender);
+                echo.asked(at(s), sender);
                 if answers.contains(&sender) {
                     echo.heard(at(s), GATEWAY, Form::Answer(sender));
                 }
@@ -293,17 +277,6 @@ mod tests {
         assert_eq!(echo.unspecified.unanswered, 1, "its probes name no other sender");
         run(&mut echo, 42, 80, &[]);
         assert_eq!((echo.state(at(80)), echo.is_heard(at(80))), (State::Nobody, false));
-    }
-
-    /// Nodes that are never heard (isolated ports) are asked all the time while the API is away. The gateway is asked in between.
-    #[test]
-    fn questions_that_nobody_can_answer_do_not_put_off_those_that_are_due() {
-        let mut echo = Echo::default();
-        for s in 1..120 {
-            echo.asked(at(s), Sender::Own);
-            run(&mut echo, s, s + 1, &[Sender::Own, Sender::Unspecified]);
-            assert_ne!(echo.state(at(s)), State::Nobody, "after {s} s");
-        }
     }
 
     /// All answers end at once: when the first node knows that nobody answers, no node counts as heard.

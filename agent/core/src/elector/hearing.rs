@@ -66,7 +66,7 @@ impl Elector {
         // Limited frames are for what has to be known now.
         let asks = self.rules.frames_per_second.is_none();
         for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {
-            self.segment.echo.asked_in_turn(now, sender);
+            self.segment.echo.asked(now, sender);
             // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
             let (to, sender) = match sender {
                 Sender::Own => (party.mac, self.own_sender()),

@@ -80,7 +80,7 @@ impl SessionVips {
             echo.set_bare(bare);
             let echo = *echo;
             for sender in echo.due(now).filter(|_| asks) {
-                self.segment.echo.entry(index).or_default().0.asked_in_turn(now, sender);
+                self.segment.asked(now, index, sender);
                 // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
                 let (to, sender) = match sender {
                     Sender::Own => (party.mac, self.own_sender(index)),
