@@ -49,7 +49,7 @@ impl SessionVips {
 
     /// Whether the VIP's holder offers it, and this node is better: others hear it.
     pub(super) fn may_take_offer(&self, vip: &Vip, holder: &Holder, peer: &Peer) -> bool {
-        if !peer.view.offers() || holder.node == self.rules.node {
+        if !peer.offers() || holder.node == self.rules.node {
             return false;
         }
         let Some(own) = self.link_for(vip) else { return false };
@@ -62,7 +62,7 @@ impl SessionVips {
     fn is_offered(&self, vip: &Vip) -> bool {
         let holder = vip.holder().filter(|holder| holder.to.is_none());
         let peer = holder.and_then(|holder| self.sessions.get(&holder.node));
-        peer.is_some_and(|peer| peer.view.offers() && !peer.view.is_leaving())
+        peer.is_some_and(|peer| peer.offers() && !peer.view.is_leaving())
     }
 
     /// Whether an offered VIP is left alone: it has moved often, or its holder answers for it, and so it serves (a partition may just have
@@ -93,7 +93,7 @@ impl SessionVips {
         let echo = &mut self.segment.echo.entry(index).or_default().0;
         let before = echo.is_heard(now);
         echo.heard(now, address, form);
-        if !before && echo.is_heard(now) && self.sessions.live().any(|(_, peer)| peer.view.offers()) {
+        if !before && echo.is_heard(now) && self.sessions.live().any(|(_, peer)| peer.offers()) {
             self.all_dirty();
             self.step.again = true;
         }
