@@ -12,10 +12,6 @@ use super::witness::Looks;
 
 /// A third party is asked this long after the last answer, or the last question.
 const ROUND: Duration = Duration::from_secs(10);
-/// The same after a question that was not answered, if nobody has answered for a round, until it is known that nobody answers.
-const SOONER: Duration = Duration::from_secs(2);
-/// Whoever was answered within this time is heard. Less than [`NOBODY`]: where all answers end at once, nobody is heard by then.
-const HEARD: Duration = Duration::from_secs(15);
 /// Probes with sender 0.0.0.0 are tried again this long after the last answer to one, or the last try.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// An answer shows for so long that probes with its sender pass.
@@ -40,15 +36,6 @@ pub enum State {
     Filtered,
     /// Nobody answers any probe.
     Nobody,
-}
-
-/// What is known of probes has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// They are answered, as anywhere: people need not be told.
-    AsUsual,
-    /// People should know.
-    To(State),
 }
 
 /// The probes with one sender.
@@ -88,16 +75,9 @@ impl Tries {
 pub struct Echo {
     unspecified: Tries,
     own: Tries,
-    /// The interface has no IPv4 address of its own: all its probes come from 0.0.0.0.
-    bare: bool,
 }
 
 impl Echo {
-    /// Whether the interface has an IPv4 address of its own for probes to come from.
-    pub fn set_bare(&mut self, bare: bool) {
-        self.bare = bare;
-    }
-
     /// Third parties are asked with that sender.
     pub fn asked(&mut self, now: Time, sender: Sender) {
         self.tries(sender).asked(now);
@@ -114,24 +94,8 @@ impl Echo {
 
     fn tries(&mut self, sender: Sender) -> &mut Tries {
         match sender {
-            Sender::Own if !self.bare => &mut self.own,
-            Sender::Own | Sender::Unspecified => &mut self.unspecified,
-        }
-    }
-
-    /// The probes by which this node knows whether it is answered at all.
-    fn usual(&self) -> &Tries {
-        if self.bare { &self.unspecified } else { &self.own }
-    }
-
-    /// When these are asked next.
-    fn usual_due(&self) -> Time {
-        let (tries, (many, _)) = (self.usual(), NOBODY);
-        let (usually, doubtful) = (tries.due(ROUND), (1..many).contains(&tries.unanswered));
-        match tries.last.filter(|_| doubtful) {
-            // One host alone may be gone: others have answered just now.
-            Some(last) => usually.min((last + SOONER).max(tries.answered.map_or(last, |at| at + ROUND))),
-            None => usually,
+            Sender::Unspecified => &mut self.unspecified,
+            Sender::Own => &mut self.own,
         }
     }
 
@@ -143,15 +107,14 @@ impl Echo {
     /// When third parties are asked next, if nothing else asks them.
     #[must_use]
     pub fn next(&self) -> Time {
-        if self.bare { self.usual_due() } else { self.usual_due().min(self.unspecified.due(TRY_AGAIN)) }
+        self.own.due(ROUND).min(self.unspecified.due(TRY_AGAIN))
     }
 
     /// The senders with which a third party is to be asked now.
     pub fn due(&self, now: Time) -> impl Iterator<Item = Sender> {
-        let usual = if self.bare { Sender::Unspecified } else { Sender::Own };
-        let usual = (self.usual_due() <= now).then_some(usual);
-        let unspecified = (!self.bare && self.unspecified.due(TRY_AGAIN) <= now).then_some(Sender::Unspecified);
-        usual.into_iter().chain(unspecified)
+        let own = (self.own.due(ROUND) <= now).then_some(Sender::Own);
+        let unspecified = (self.unspecified.due(TRY_AGAIN) <= now).then_some(Sender::Unspecified);
+        own.into_iter().chain(unspecified)
     }
 
     /// With which sender a VIP that may be free is looked for.
@@ -164,28 +127,16 @@ impl Echo {
 
     fn is_filtered(&self) -> bool {
         let zero = self.unspecified;
-        !self.bare && zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)
+        zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)
     }
 
-    /// What is known now, if it was known otherwise.
+    /// What is known now, if people should be told: it was known otherwise.
     #[must_use]
-    pub fn changed(&self, now: Time, told: &mut State) -> Option<Change> {
+    pub fn changed(&self, now: Time, told: &mut State) -> Option<State> {
         let state = self.state(now);
         let before = std::mem::replace(told, state);
         let usual = |state| matches!(state, State::Unknown | State::Answered);
-        match state {
-            state if state == before => None,
-            State::Answered if usual(before) => Some(Change::AsUsual),
-            state if usual(state) && usual(before) => None,
-            state => Some(Change::To(state)),
-        }
-    }
-
-    /// Whether this node has had an answer just now: others hear it.
-    #[must_use]
-    pub fn is_heard(&self, now: Time) -> bool {
-        let answered = self.own.answered.max(self.unspecified.answered);
-        answered.is_some_and(|at| now.since(at) <= HEARD) && self.state(now) != State::Nobody
+        (state != before && !(usual(state) && usual(before))).then_some(state)
     }
 
     /// What is known now.
@@ -194,8 +145,7 @@ impl Echo {
         let (many, long) = NOBODY;
         let silent = |tries: &Tries| tries.unanswered >= many && now.since(tries.since) >= long;
         let answered = self.own.answered.max(self.unspecified.answered);
-        let usual = self.usual();
-        if silent(usual) && answered.is_none_or(|at| at <= usual.since) {
+        if silent(&self.own) && answered.is_none_or(|at| at <= self.own.since) {
             State::Nobody
         } else if self.is_filtered() {
             State::Filtered
@@ -249,43 +199,10 @@ mod tests {
         assert_eq!(echo.state(at(400)), State::Nobody, "a claim is no answer");
         echo.heard(at(400), GATEWAY, Form::Answer(Own));
         assert_ne!(echo.state(at(400)), State::Nobody);
-    }
-
-    /// With an address of its own, and without one.
-    #[test]
-    fn nobody_is_known_to_answer_after_ten_questions_in_twenty_seconds() {
-        for bare in [false, true] {
-            let mut silent = Echo::default();
-            silent.set_bare(bare);
-            run(&mut silent, 1, 18, &[]);
-            assert_eq!((silent.state(at(18)), silent.is_heard(at(18))), (State::Unknown, false));
-            run(&mut silent, 18, 22, &[]);
-            assert_eq!(silent.state(at(22)), State::Nobody);
-            let asked = silent.usual().unanswered;
-            run(&mut silent, 22, 82, &[]);
-            assert_eq!(silent.usual().unanswered - asked, 6, "then it is asked seldom");
-        }
-    }
-
-    #[test]
-    fn who_has_no_address_of_its_own_is_heard_by_what_it_asks_without_one() {
-        let mut echo = Echo::default();
-        echo.set_bare(true);
-        run(&mut echo, 1, 40, &[Sender::Unspecified]);
-        assert_eq!((echo.state(at(40)), echo.is_heard(at(40))), (State::Answered, true));
-        echo.asked(at(41), Sender::Own);
-        assert_eq!(echo.unspecified.unanswered, 1, "its probes name no other sender");
-        run(&mut echo, 42, 80, &[]);
-        assert_eq!((echo.state(at(80)), echo.is_heard(at(80))), (State::Nobody, false));
-    }
-
-    /// All answers end at once: when the first node knows that nobody answers, no node counts as heard.
-    #[test]
-    fn who_was_answered_before_all_fell_silent_is_not_heard() {
-        let mut echo = Echo::default();
-        run(&mut echo, 1, 60, &[Sender::Own, Sender::Unspecified]);
-        let last = echo.own.answered.unwrap();
-        let (_, long) = NOBODY;
-        assert!(echo.is_heard(last + HEARD) && !echo.is_heard(last + long));
+        let mut silent = Echo::default();
+        run(&mut silent, 0, 90, &[]);
+        assert_eq!(silent.state(at(90)), State::Unknown);
+        run(&mut silent, 90, 120, &[]);
+        assert_eq!(silent.state(at(120)), State::Nobody);
     }
 }

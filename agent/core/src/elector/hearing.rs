@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
-use crate::echo::Change;
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::{Ask, HEARD};
@@ -59,8 +58,6 @@ impl Elector {
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
-        let bare = self.own_sender() == Sender::Unspecified;
-        self.segment.echo.set_bare(bare);
         let party = self.third_parties().into_iter().find(|party| self.is_echo(party.address));
         let Some(party) = party else { return };
         // Limited frames are for what has to be known now.
@@ -79,10 +76,8 @@ impl Elector {
             self.due(next);
         }
         let echo = self.segment.echo;
-        match echo.changed(now, &mut self.segment.echoes) {
-            Some(Change::To(state)) => self.report(Report::Echo(state)),
-            Some(Change::AsUsual) => self.report(Report::Answered),
-            None => {}
+        if let Some(state) = echo.changed(now, &mut self.segment.echoes) {
+            self.report(Report::Echo(state));
         }
     }
 

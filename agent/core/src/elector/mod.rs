@@ -31,7 +31,6 @@ mod invariants;
 mod leaving;
 mod looking;
 mod mute;
-mod offering;
 mod participating;
 mod process;
 mod proxied;

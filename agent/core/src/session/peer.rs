@@ -57,12 +57,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Whether it offers any of its VIPs, because nobody answers it.
-    #[must_use]
-    pub fn offers(&self) -> bool {
-        self.view.links().iter().any(|link| link.unheard)
-    }
-
     /// Whether what is known is older than what the last list of all sessions showed.
     pub(super) fn is_behind_list(&self) -> bool {
         self.listed.zip(number(&self.view.version)).is_some_and(|(listed, known)| known < listed)

@@ -5,7 +5,6 @@ use super::hold::{Basis, Hold};
 use super::turns::Asker;
 use super::{Report, SessionVips};
 use crate::core::Probe;
-use crate::echo::Change;
 use crate::evidence::Sender;
 use crate::mac::Mac;
 use crate::parties::Party;
@@ -75,10 +74,7 @@ impl SessionVips {
             let Some(party) = self.third_parties(index, self.family_on(index), None, 1, 0).first().copied() else {
                 continue;
             };
-            let bare = self.own_sender(index) == Sender::Unspecified;
-            let echo = &mut self.segment.echo.entry(index).or_default().0;
-            echo.set_bare(bare);
-            let echo = *echo;
+            let echo = self.segment.echo.entry(index).or_default().0;
             for sender in echo.due(now).filter(|_| asks) {
                 self.segment.asked(now, index, sender);
                 // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
@@ -93,10 +89,8 @@ impl SessionVips {
             if asks && next > now {
                 self.due(next);
             }
-            match changed {
-                Some(Change::To(state)) => self.report(Report::Echo { interface: index, state }),
-                Some(Change::AsUsual) => self.report(Report::Answered),
-                None => {}
+            if let Some(state) = changed {
+                self.report(Report::Echo { interface: index, state });
             }
         }
     }

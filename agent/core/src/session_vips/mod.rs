@@ -38,7 +38,6 @@ mod leaving;
 mod link_up;
 mod mute;
 mod node;
-mod offering;
 mod own;
 mod owned;
 mod pace;

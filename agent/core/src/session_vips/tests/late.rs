@@ -36,7 +36,6 @@ fn link(n: u8) -> Link {
         addresses: vec![address],
         subnets,
         up: true,
-        unheard: false,
     }
 }
 
