@@ -18,14 +18,20 @@ pub fn read(text: Option<&str>) -> Vec<Line> {
 
 /// The object that gave a Service this address, as its record says.
 #[must_use]
-pub fn object(text: Option<&str>, ip: IpAddr) -> Option<Key> {
-    read(text).into_iter().find(|(_, one)| *one == ip).map(|(object, _)| object)
+pub fn object(notes: &Notes, ip: IpAddr) -> Option<Key> {
+    read(notes.record.as_deref()).into_iter().find(|(_, one)| *one == ip).map(|(object, _)| object)
 }
 
 /// Whether the record on a Service names an address.
 #[must_use]
 pub fn names(notes: &Notes, ip: IpAddr) -> bool {
-    object(notes.record.as_deref(), ip).is_some()
+    object(notes, ip).is_some()
+}
+
+/// Whether one object gave two Services this address, as their records say: they shared it.
+#[must_use]
+pub fn shared(one: &Notes, other: &Notes, ip: IpAddr) -> bool {
+    object(one, ip).is_some_and(|object_of_one| object(other, ip) == Some(object_of_one))
 }
 
 /// All lines by which agents advertise addresses for a Service.

@@ -377,12 +377,12 @@ impl Cluster {
                     }
                     let status = object.as_object_mut().and_then(|one| one.remove("status")).filter(|_| with.status);
                     let path = place(*kind, object["metadata"]["namespace"].as_str());
-                    match self.server().create(&path, &object).await {
-                        // What is there already is left as it is.
-                        Err(refused) if refused.code == 409 => continue,
-                        answer => drop(answer.with_context(|| format!("refused: {object}"))?),
-                    }
-                    if let Some(status) = status.filter(|_| [SERVICES, CLAIMS].contains(kind)) {
+                    // What is there already is left as it is.
+                    let made = match self.server().create(&path, &object).await {
+                        Err(refused) if refused.code == 409 => false,
+                        answer => answer.map(|_| true).with_context(|| format!("refused: {object}"))?,
+                    };
+                    if let Some(status) = status.filter(|_| made && [SERVICES, CLAIMS].contains(kind)) {
                         tokio::time::sleep(Duration::from_millis(dice.roll(2) as u64 * 100)).await;
                         let path = format!("{path}/{}/status", name(&object));
                         let shown = self.server().merge(&path, &json!({"status": status})).await;

@@ -8,10 +8,10 @@ use mooring_allocator_core::block::number;
 use mooring_allocator_core::names::{Key, PoolRef};
 
 use crate::families::place;
-use crate::naming;
 use crate::objects::{Claim, Member, Reserved, Scope, Service};
 use crate::ports::Port;
 use crate::request::{self, Origin};
+use crate::{naming, record};
 
 use super::contest::Contest;
 use super::flaws::{Flaw, planted};
@@ -313,8 +313,7 @@ impl Machine {
         let home = across.then_some(&self.settings.home);
         let name = |attempt| naming::claim(&service.key, &service.uid, family, pool, requested, home, attempt);
         // A backup may bring back the claim of before and its `IPAddress`: they are these, then.
-        let before =
-            requested.filter(|ip| want.recorded == Some(*ip)).and_then(|ip| self.object_of_record(service, ip));
+        let before = want.again().and_then(|ip| self.object_of_record(service, ip));
         // Skip names that are taken: a claim of the same name is going, is shared by others, or has another address.
         let names = before.into_iter().chain((0..=u32::MAX).map(name));
         let key = names.into_iter().find(|key| !self.claims.contains_key(key)).unwrap_or_else(|| name(0));
@@ -438,12 +437,12 @@ impl Machine {
                 };
                 // Who only waits for the address does not use it. Those who had this object before, by their records, do not give way
                 // to that one; and nobody does so for ever, since anybody may write a record.
-                let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
-                let had = members.any(|member| {
-                    crate::record::object(member.service.notes.record.as_deref(), ip).as_ref() == Some(&address.key)
-                });
-                let stays = had || slot.has_given_way();
-                let other = self.shown_by(ip, |other| named(other) || (stays && self.only_awaits(other, ip)))?;
+                let had = || {
+                    let mut members = slot.members.keys().filter_map(|member| self.services.get(member));
+                    members.any(|member| record::object(&member.service.notes, ip).as_ref() == Some(&address.key))
+                };
+                let stays = |other: &Key| self.only_awaits(other, ip) && (slot.has_given_way() || had());
+                let other = self.shown_by(ip, |other| named(other) || stays(other))?;
                 // All whose claim it is read this.
                 let all = slot.members.keys().all(|member| member.namespace == key.namespace);
                 let other = other.told_in(if all { &key.namespace } else { "" }, "Service");
@@ -497,7 +496,7 @@ impl Machine {
 
 /// Whether a Service's record names an object.
 fn names(service: &Service, object: Option<&Key>) -> bool {
-    crate::record::read(service.notes.record.as_deref()).iter().any(|(one, _)| Some(one) == object)
+    record::read(service.notes.record.as_deref()).iter().any(|(one, _)| Some(one) == object)
 }
 
 /// Decreases a count by one.

@@ -45,7 +45,7 @@ impl Machine {
         if service.notes.reallocate || slot.not_yet.is_some_and(|since| since + NOT_YET <= now) {
             return None;
         }
-        let object = record::object(service.notes.record.as_deref(), ip)?;
+        let object = record::object(&service.notes, ip)?;
         let across = object.namespace != service.key.namespace;
         // Its own claim is its own, unless one with which it shared was restored before it, and has the claim.
         let own = || naming::is_claim_of(&service.key, false, Family::of(ip), &object.name);
@@ -91,9 +91,7 @@ impl Machine {
 
     /// Whether two Services shared an address, and what lets one of them is only not there yet.
     pub(super) fn shared_before(&self, one: &Service, other: &Service, ip: IpAddr) -> bool {
-        let object = record::object(one.notes.record.as_deref(), ip);
-        let same = object.is_some() && object == record::object(other.notes.record.as_deref(), ip);
-        same && self.not_allowed_yet(one, ip).is_some()
+        record::shared(&one.notes, &other.notes, ip) && self.not_allowed_yet(one, ip).is_some()
     }
 
     /// A Service that has what it wants has waited.
@@ -106,7 +104,7 @@ impl Machine {
     /// Why a Service waits for the claim of an `IPAddress` that its record names: the claim is named after another Service, with which
     /// this one shared the address, and that one makes it when it is restored.
     pub(super) fn claim_is_to_come(&mut self, service: &Service, ip: IpAddr, object: &Key) -> Option<Trouble> {
-        record::object(service.notes.record.as_deref(), ip).filter(|one| one == object)?;
+        record::object(&service.notes, ip).filter(|one| one == object)?;
         let claim = object.told_in(&service.key.namespace, "claim");
         let message = format!("the Service shared {ip}, whose claim is not there yet: it waits for {claim}");
         let trouble = Trouble::new(Reason::Allocating, message, [Topic::Claim(object.clone())]);

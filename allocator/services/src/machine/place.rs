@@ -29,6 +29,13 @@ pub(super) struct Want {
     pub(super) recorded: Option<IpAddr>,
 }
 
+impl Want {
+    /// The address of its record, where that is what it asks for.
+    pub(super) fn again(&self) -> Option<IpAddr> {
+        self.requested.filter(|ip| self.recorded == Some(*ip))
+    }
+}
+
 impl Machine {
     /// The `IPAddress` of a bound claim.
     pub(super) fn address_of(&self, claim: &Key) -> Option<&Address> {
@@ -268,7 +275,7 @@ impl Machine {
         {
             return Err(trouble);
         }
-        if let Some(ip) = want.requested.filter(|ip| want.recorded == Some(*ip))
+        if let Some(ip) = want.again()
             && let Some(trouble) = self.name_is_going(service, ip)
         {
             return Err(trouble);
@@ -478,9 +485,8 @@ impl Machine {
     /// have been restored, too.
     fn had_it_with(&self, service: &Service, other: &Key, ip: IpAddr) -> bool {
         let Some(other) = self.services.get(other).map(|slot| &slot.service) else { return false };
-        let object = |one: &Service| record::object(one.notes.record.as_deref(), ip);
         let together = service.key.namespace == other.key.namespace || self.agree(service, other, Some(ip));
-        together && object(service).is_some() && object(service) == object(other)
+        together && record::shared(&service.notes, &other.notes, ip)
     }
 
     /// Why an address without a claim is not for this Service.

@@ -92,11 +92,8 @@ impl Machine {
     /// that were made from the one of before stay: addresses of theirs may be there already, without claims.
     fn config_may_come(&mut self) -> bool {
         let now = self.work.now();
-        self.made.had_config |= self.seen.has_config;
-        if self.made.had_config {
-            return false;
-        }
-        let until = *self.made.without_config.get_or_insert(now) + NOT_YET;
+        let until = if self.seen.has_config { now } else { self.made.config_by.unwrap_or(now + NOT_YET) };
+        self.made.config_by = Some(until);
         if until > now {
             self.work.mark_at(until, Who::Pools);
         }

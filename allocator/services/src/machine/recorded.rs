@@ -176,7 +176,7 @@ impl Machine {
     /// shared it.
     pub(super) fn object_of_record(&self, service: &Service, ip: IpAddr) -> Option<Key> {
         let (namespace, across) = self.namespace(service);
-        let object = record::object(service.notes.record.as_deref(), ip)?;
+        let object = record::object(&service.notes, ip)?;
         let named = if across {
             naming::is_claim_of(&service.key, across, Family::of(ip), &object.name)
         } else {
@@ -212,7 +212,7 @@ impl Machine {
     pub(super) fn is_to_get(&self, service: &Service, ip: IpAddr) -> Option<Key> {
         // Across namespaces it is named after another Service. Whether this one may join is asked of both.
         let (namespace, _) = self.namespace(service);
-        let key = record::object(service.notes.record.as_deref(), ip).filter(|object| object.namespace == namespace)?;
+        let key = record::object(&service.notes, ip).filter(|object| object.namespace == namespace)?;
         let blank = |slot: &&ClaimSlot| !slot.going() && !slot.members.is_empty() && slot.requested.is_none();
         self.claims.get(&key).filter(blank).filter(|_| self.address_of(&key).is_none())?;
         Some(key)

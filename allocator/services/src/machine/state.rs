@@ -125,9 +125,8 @@ pub(super) struct MadePools {
     /// The pools as they should be.
     pub(super) wanted: BTreeMap<Source, Made>,
     pub(super) writes: BTreeMap<Arc<PoolRef>, PoolWrites>,
-    /// This allocator has seen a `ConfigMap`; or since when it has looked for one in vain.
-    pub(super) had_config: bool,
-    pub(super) without_config: Option<Duration>,
+    /// Until when a `ConfigMap` may come; in the past since one was seen. None: it was not looked for yet.
+    pub(super) config_by: Option<Duration>,
 }
 
 /// The state left by others: claims of a previous leader, and addresses that Services had before Mooring came.

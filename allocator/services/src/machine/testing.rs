@@ -83,6 +83,11 @@ pub(crate) struct StoredClaim {
 }
 
 impl StoredClaim {
+    /// As a backup brings it back: without status, and with another uid.
+    pub(crate) fn restored(&self) -> Self {
+        Self { bound: None, uid: format!("{}-again", self.uid).as_str().into(), ..self.clone() }
+    }
+
     /// As it is shown.
     pub(crate) fn shown(&self) -> Claim {
         let (family, members) = (self.family, self.members.clone());

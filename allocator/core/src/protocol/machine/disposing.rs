@@ -161,8 +161,7 @@ impl<P: Provider> Machine<P> {
                 if claim.is_none() && entry.address.finalizer {
                     // Whether it is spare is asked now and then: there are few of these.
                     let first = entry.since.saturating_add(SPARE_AFTER);
-                    let again = if first > now { first } else { now.saturating_add(SPARE_AFTER) };
-                    self.work.mark_at(again, Who::Address(slot));
+                    self.work.mark_at(if first > now { first } else { now + SPARE_AFTER }, Who::Address(slot));
                 }
                 return;
             }

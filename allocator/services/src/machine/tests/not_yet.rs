@@ -45,8 +45,7 @@ fn paused_claim(world: &mut World, service: &Service) {
         deleting: false,
         paused: true,
     };
-    world.claims.insert(key, claim.clone());
-    world.push(Event::Claim(Box::new(claim.shown())));
+    world.put_claim(claim);
 }
 
 /// An address that a Service is to have again holds up nobody of another namespace whose claim can be served.
@@ -121,8 +120,7 @@ fn one_that_waits_for_the_pool_of_its_claim_is_waited_for() {
     let claim = world.claims_of(&bank)[0].key.clone();
     let mut refused = world.claims[&claim].clone();
     refused.refused = Some((mooring_allocator_core::protocol::Reason::PoolNotReady, "all is paused".to_owned()));
-    world.claims.insert(claim, refused.clone());
-    world.push(Event::Claim(Box::new(refused.shown())));
+    world.put_claim(refused);
     world.run();
     let web = world.apply(service("shop", "web"));
     world.later(60);
@@ -134,19 +132,7 @@ fn one_that_waits_for_the_pool_of_its_claim_is_waited_for() {
 
 /// All Services, as a backup has them.
 fn backup(world: &World) -> Vec<Service> {
-    let mut all = backup_with_status(world);
-    for one in &mut all {
-        (one.ingress, one.condition) = (Vec::new(), None);
-    }
-    all
-}
-
-fn backup_with_status(world: &World) -> Vec<Service> {
-    let exported = world.services.values().cloned().map(|mut one| {
-        one.uid = format!("{}-again", one.uid).as_str().into();
-        one
-    });
-    exported.collect()
+    world.services.keys().map(|key| world.exported(key)).collect()
 }
 
 fn has_all(world: &World, had: &[(Key, String)], order: &str) {
@@ -188,12 +174,16 @@ fn shared(data: &[(&str, &str)]) -> Backup {
     let had = world.services.keys().map(|key| (key.clone(), world.shows(key))).collect();
     let claims = world.claims.values().map(|claim| {
         let address = world.addresses[&claim.key].clone();
-        let uid = format!("{}-again", claim.uid).as_str().into();
-        let blank = StoredClaim { bound: None, had: address.address, uid, ..claim.clone() };
+        let blank = StoredClaim { had: address.address, ..claim.restored() };
         (blank, Address { uid: format!("{}-again", address.uid).as_str().into(), holder: None, ..address })
     });
     let claims = claims.collect();
-    Backup { services: backup_with_status(&world), pools: world.pools.values().cloned().collect(), claims, had }
+    Backup {
+        services: world.services.keys().map(|key| world.exported_with_status(key)).collect(),
+        pools: world.pools.values().cloned().collect(),
+        claims,
+        had,
+    }
 }
 
 /// What comes back.
@@ -211,8 +201,7 @@ fn restore_claim(world: &mut World, (claim, address): (StoredClaim, Address)) {
     }
     world.addresses.insert(address.key.clone(), address.clone());
     world.push(Event::Address(Arc::new(address)));
-    world.claims.insert(claim.key.clone(), claim.clone());
-    world.push(Event::Claim(Box::new(claim.shown())));
+    world.put_claim(claim);
 }
 
 #[test]
@@ -260,11 +249,14 @@ fn who_shared_by_the_configmap_shares_again_in_any_order() {
 #[test]
 fn a_claim_that_is_restored_does_not_give_its_address_up_for_those_that_shared_it() {
     for reversed in [false, true] {
-        restored_with_its_claim(reversed);
+        for pool_last in [false, true] {
+            restored_with_its_claim(reversed, pool_last);
+        }
     }
 }
 
-fn restored_with_its_claim(reversed: bool) {
+/// `pool_last`: the pool comes after the Services, and the claim gets its address while one of them waits.
+fn restored_with_its_claim(reversed: bool, pool_last: bool) {
     let data = [("cidr-shop", "10.1.0.0/24"), ("allow-share-shop", "true")];
     let mut world = World::new(&data);
     let both = [("one", 81), ("two", 82)].map(|(name, port)| {
@@ -281,21 +273,30 @@ fn restored_with_its_claim(reversed: bool) {
     let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
     world.start();
     world.run();
-    let blank = StoredClaim { bound: None, had: Some(ip("10.1.0.1")), uid: "claim-again".into(), ..claim };
-    world.claims.insert(blank.key.clone(), blank.clone());
-    world.push(Event::Claim(Box::new(blank.shown())));
-    world.pool(pool, spec);
+    world.put_claim(StoredClaim { had: Some(ip("10.1.0.1")), ..claim.restored() });
+    if !pool_last {
+        world.pool(pool.clone(), spec.clone());
+    }
     for one in services {
         world.apply(one);
-        world.later(2);
-        // It reads from the claims who has what.
-        world.start();
-        world.later(2);
+        if pool_last {
+            world.run();
+        } else {
+            world.later(2);
+            // It reads from the claims who has what.
+            world.start();
+            world.later(2);
+        }
     }
-    world.later(40);
+    if pool_last {
+        world.pool(pool, spec);
+        world.run();
+    } else {
+        world.later(40);
+    }
     world.configure(&data);
     world.later(5);
-    assert_eq!(both.each_ref().map(|key| world.shows(key)), ["10.1.0.1", "10.1.0.1"]);
+    assert_eq!(both.each_ref().map(|key| world.shows(key)), ["10.1.0.1", "10.1.0.1"], "{reversed} {pool_last}");
     assert_eq!(world.claims.len(), 1);
 }
 

@@ -9,14 +9,6 @@ use crate::machine::testing::{StoredClaim, ports, service};
 use crate::objects::Service;
 use crate::ports::Protocol::Tcp;
 
-/// As it is exported.
-fn exported(world: &World, key: &Key) -> Service {
-    let mut one = world.services[key].clone();
-    one.uid = format!("{}-again", one.uid).as_str().into();
-    (one.ingress, one.condition) = (Vec::new(), None);
-    one
-}
-
 /// A world in which `api` has 10.0.0.3, `web` has 10.0.0.2, and 10.0.0.1 is free.
 fn world() -> (World, Key, Key) {
     let mut world = World::new(&[("cidr-global", "10.0.0.0/24")]);
@@ -43,7 +35,7 @@ fn has_all_again(world: &World, web: &Key, api: &Key) {
 #[test]
 fn they_have_the_addresses_of_before() {
     let (mut world, web, api) = world();
-    let all = [&web, &api].map(|key| exported(&world, key));
+    let all = [&web, &api].map(|key| world.exported(key));
     for one in all {
         // `kubectl replace --force`: one after another, or at once.
         world.delete(&one.key);
@@ -56,7 +48,7 @@ fn they_have_the_addresses_of_before() {
 #[test]
 fn they_have_the_addresses_of_before_in_another_cluster() {
     let (mut world, web, api) = world();
-    let all = [&web, &api].map(|key| exported(&world, key));
+    let all = [&web, &api].map(|key| world.exported(key));
     for one in &all {
         world.delete(&one.key);
     }
@@ -81,7 +73,7 @@ fn one_that_is_restored_with_its_claim_keeps_the_claim() {
     let (mut world, web, api) = world();
     let objects: Vec<_> = world.addresses.values().map(|one| (one.key.clone(), one.uid.clone())).collect();
     for key in [&web, &api] {
-        let again = exported(&world, key);
+        let again = world.exported(key);
         world.services.insert(key.clone(), again);
     }
     world.start();
@@ -97,8 +89,7 @@ fn one_whose_claim_was_deleted_by_hand_has_the_same_address_again() {
     let claim = world.claims_of(&web)[0].key.clone();
     let mut gone = world.claims[&claim].clone();
     gone.deleting = true;
-    world.claims.insert(claim, gone.clone());
-    world.push(Event::Claim(Box::new(gone.shown())));
+    world.put_claim(gone);
     world.run();
     has_all_again(&world, &web, &api);
 }
@@ -119,16 +110,14 @@ fn one_that_shared_the_claim_of_a_service_that_is_gone_has_a_claim_of_that_name_
     world.run();
     let claim = world.claims_of(&second)[0].clone();
     assert!(claim.key.name.starts_with("first-"), "{claim:?}");
-    let again = exported(&world, &second);
+    let again = world.exported(&second);
     world.delete(&second);
     world.run();
     assert!(world.claims.is_empty() && world.addresses.is_empty());
     // Its claim comes first, or never.
     for restored in [false, true] {
         if restored {
-            let claim = StoredClaim { bound: None, uid: "claim-again".into(), ..claim.clone() };
-            world.claims.insert(claim.key.clone(), claim.clone());
-            world.push(Event::Claim(Box::new(claim.shown())));
+            world.put_claim(claim.restored());
             world.run();
         }
         world.apply(Service { uid: format!("second-{restored}").as_str().into(), ..again.clone() });
@@ -141,47 +130,42 @@ fn one_that_shared_the_claim_of_a_service_that_is_gone_has_a_claim_of_that_name_
     }
 }
 
-/// A claim that a backup brought back before its Service, and that is being deleted when the Service comes: its `IPAddress` may still
-/// come, and stays for ever where no claim bears its name.
-#[test]
-fn one_whose_claim_of_before_is_going_makes_a_claim_of_that_name_when_that_is_gone() {
+/// A world in which `web` is restored while its claim, which a backup brought back before it, is being deleted and does not go.
+fn restored_while_its_claim_goes() -> (World, Key, StoredClaim) {
     let (mut world, web, _) = world();
     let claim = world.claims_of(&web)[0].clone();
-    let again = exported(&world, &web);
+    let again = world.exported(&web);
     world.delete(&web);
     world.run();
     assert!(!world.claims.contains_key(&claim.key));
-    let going = StoredClaim { bound: None, uid: "claim-again".into(), deleting: true, ..claim.clone() };
-    world.claims.insert(claim.key.clone(), going.clone());
-    world.push(Event::Claim(Box::new(going.clone().shown())));
+    let going = StoredClaim { deleting: true, ..claim.restored() };
+    world.put_claim(going.clone());
     world.apply(again);
     world.allocates = false;
+    (world, web, going)
+}
+
+/// Its `IPAddress` may still come, and stays where no claim bears its name.
+#[test]
+fn one_whose_claim_of_before_is_going_makes_a_claim_of_that_name_when_that_is_gone() {
+    let (mut world, web, going) = restored_while_its_claim_goes();
     world.later(5);
     world.refused(&web, "Allocating", "is being deleted");
     let of_web = |world: &World| -> Vec<Key> {
         world.claims.keys().filter(|key| key.name.starts_with("web-")).cloned().collect()
     };
-    assert_eq!(of_web(&world), std::slice::from_ref(&claim.key));
+    assert_eq!(of_web(&world), std::slice::from_ref(&going.key));
     world.allocates = true;
-    world.claims.remove(&claim.key);
-    world.push(Event::ClaimGone(claim.key.clone(), going.uid));
+    world.claims.remove(&going.key);
+    world.push(Event::ClaimGone(going.key.clone(), going.uid));
     world.run();
-    assert_eq!((&*world.shows(&web), of_web(&world)), ("10.0.0.2", vec![claim.key]));
+    assert_eq!((&*world.shows(&web), of_web(&world)), ("10.0.0.2", vec![going.key]));
 }
 
 /// Somebody's finalizer may hold a claim for ever.
 #[test]
 fn one_whose_claim_of_before_does_not_go_makes_another_after_a_while() {
-    let (mut world, web, _) = world();
-    let claim = world.claims_of(&web)[0].clone();
-    let again = exported(&world, &web);
-    world.delete(&web);
-    world.run();
-    let going = StoredClaim { bound: None, uid: "claim-again".into(), deleting: true, ..claim.clone() };
-    world.claims.insert(claim.key, going.clone());
-    world.push(Event::Claim(Box::new(going.shown())));
-    world.apply(again);
-    world.allocates = false;
+    let (mut world, web, _) = restored_while_its_claim_goes();
     world.later(310);
     let claim = world.claims_of(&web).into_iter().find(|claim| !claim.deleting).unwrap().key.clone();
     assert!(world.allocate(&claim));
@@ -202,16 +186,14 @@ fn those_that_shared_have_their_claim_of_before_before_it_is_bound() {
             key
         });
         let claim = world.claims_of(&both[0])[0].clone();
-        let again = both.each_ref().map(|key| exported(&world, key));
+        let again = both.each_ref().map(|key| world.exported(key));
         for key in &both {
             world.delete(key);
         }
         world.run();
         assert!(world.claims.is_empty());
         world.allocates = false;
-        let restored = StoredClaim { bound: None, uid: "claim-again".into(), ..claim.clone() };
-        world.claims.insert(claim.key.clone(), restored.clone());
-        world.push(Event::Claim(Box::new(restored.shown())));
+        world.put_claim(claim.restored());
         for at in order {
             world.apply(again[at].clone());
             world.run();
@@ -229,12 +211,10 @@ fn those_that_shared_have_their_claim_of_before_before_it_is_bound() {
 fn one_has_its_claim_of_before_although_its_address_is_not_shown_yet() {
     let (mut world, web, api) = world();
     let claim = world.claims_of(&web)[0].clone();
-    let again = exported(&world, &web);
+    let again = world.exported(&web);
     world.delete(&web);
     world.run();
-    let restored = StoredClaim { bound: Some(claim.key.name.clone()), uid: "claim-again".into(), ..claim.clone() };
-    world.claims.insert(claim.key.clone(), restored.clone());
-    world.push(Event::Claim(Box::new(restored.shown())));
+    world.put_claim(StoredClaim { bound: Some(claim.key.name.clone()), ..claim.restored() });
     world.apply(again);
     world.run();
     let names: Vec<Key> = world.claims.keys().cloned().collect();
@@ -245,13 +225,13 @@ fn one_has_its_claim_of_before_although_its_address_is_not_shown_yet() {
 fn what_somebody_else_has_is_not_waited_for() {
     let (mut world, web, _) = world();
     // A copy has the record of another Service.
-    let mut copy = Service { key: Key::new("shop", "copy"), ..exported(&world, &web) };
+    let mut copy = Service { key: Key::new("shop", "copy"), ..world.exported(&web) };
     copy.uid = "uid-copy".into();
     let copy = world.apply(copy);
     world.run();
     assert_eq!((&*world.shows(&copy), &*world.shows(&web)), ("10.0.0.1", "10.0.0.2"));
     // One whose address a machine has got meanwhile.
-    let again = exported(&world, &copy);
+    let again = world.exported(&copy);
     world.delete(&copy);
     world.run();
     world.taken("10.0.0.1");
@@ -259,7 +239,7 @@ fn what_somebody_else_has_is_not_waited_for() {
     world.run();
     assert_eq!(world.shows(&copy), "10.0.0.4");
     // One whose address is in no pool any more waits for a pool that has it, or until people say otherwise.
-    let mut again = exported(&world, &copy);
+    let mut again = world.exported(&copy);
     again.notes.record = Some("shop/old=192.168.9.9".into());
     again.notes.addresses = Some("192.168.9.9".into());
     world.delete(&copy);
@@ -275,7 +255,7 @@ fn what_somebody_else_has_is_not_waited_for() {
 #[test]
 fn one_whose_address_does_not_come_free_waits_for_a_while_only() {
     let (mut world, web, _) = world();
-    let again = exported(&world, &web);
+    let again = world.exported(&web);
     world.delete(&web);
     world.apply(again);
     // The claim of before has been deleted, and somebody's finalizer holds it.

@@ -8,7 +8,7 @@ use mooring_allocator_core::pool::{Policy, PoolSpec};
 
 use super::random::Dice;
 use super::world::World;
-use crate::machine::testing::{pool, service};
+use crate::machine::testing::{StoredClaim, pool, service};
 use crate::objects::{Pool, Service};
 
 /// The pools: their names, addresses, the namespaces that they are for (none: all), and whether Services get addresses there that name
@@ -64,14 +64,7 @@ fn backup(status: bool) -> (Vec<Service>, BTreeMap<Key, String>) {
     }
     world.run();
     let had = stay.iter().map(|key| (key.clone(), world.shows(key))).collect();
-    let exported = stay.iter().map(|key| {
-        let mut one = world.services[key].clone();
-        one.uid = format!("{}-again", one.uid).as_str().into();
-        if !status {
-            (one.ingress, one.condition) = (Vec::new(), None);
-        }
-        one
-    });
+    let exported = stay.iter().map(|key| if status { world.exported_with_status(key) } else { world.exported(key) });
     (exported.collect(), had)
 }
 
@@ -212,12 +205,8 @@ fn a_service_and_its_claim_wait_for_the_pool_of_both() {
     before.delete(&first);
     before.run();
     let had = before.shows(&web);
-    let mut claim = before.claims_of(&web)[0].clone();
-    (claim.bound, claim.uid) = (None, "claim-again".into());
-    claim.requested = Some(had.parse().unwrap());
-    let mut one = before.services[&web].clone();
-    one.uid = "web-again".into();
-    (one.ingress, one.condition) = (Vec::new(), None);
+    let claim = StoredClaim { requested: Some(had.parse().unwrap()), ..before.claims_of(&web)[0].restored() };
+    let one = before.exported(&web);
     for restarts in [false, true] {
         let mut world = World::without_config();
         world.claims.insert(claim.key.clone(), claim.clone());

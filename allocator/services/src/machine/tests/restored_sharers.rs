@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use mooring_allocator_core::names::Key;
-use mooring_allocator_core::pool::PoolSpec;
 
 use super::random::Dice;
 use super::world::World;
 use crate::machine::Event;
-use crate::machine::testing::{StoredClaim, pool, ports, service};
+use crate::machine::testing::{StoredClaim, ports, service};
 use crate::objects::{Address, Service};
 use crate::ports::Protocol::Tcp;
 
@@ -24,16 +23,12 @@ enum Piece {
     Pool,
 }
 
-fn add_pool(world: &mut World) {
-    let addresses = "10.0.0.1-10.0.0.9";
-    let spec = PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() };
-    world.pool(pool("all", &[addresses]), spec);
-}
+/// What the pool has.
+const POOL: &str = "10.0.0.1-10.0.0.9";
 
 /// Services that share one address, which is not the lowest.
 fn sharers(across: bool) -> World {
-    let mut world = World::without_config();
-    add_pool(&mut world);
+    let mut world = World::without_config().with_pool(POOL);
     world.start();
     world.run();
     let gone = world.apply(service("aaa", "gone"));
@@ -53,19 +48,15 @@ fn sharers(across: bool) -> World {
 
 fn pieces(world: &World, status: bool) -> Vec<Piece> {
     let mut all = vec![Piece::Pool];
-    for one in world.services.values() {
-        let mut one = one.clone();
-        one.uid = format!("{}-again", one.uid).as_str().into();
-        let shown = one.clone();
-        (one.ingress, one.condition) = (Vec::new(), None);
-        all.push(Piece::Service(Box::new(one)));
+    for key in world.services.keys() {
+        all.push(Piece::Service(Box::new(world.exported(key))));
         if status {
-            all.push(Piece::Status(Box::new(shown)));
+            all.push(Piece::Status(Box::new(world.exported_with_status(key))));
         }
     }
     for claim in world.claims.values() {
         let address = world.addresses[&claim.key].clone();
-        let blank = StoredClaim { bound: None, had: address.address, uid: "claim-again".into(), ..claim.clone() };
+        let blank = StoredClaim { had: address.address, ..claim.restored() };
         all.push(Piece::Claim(Box::new(blank)));
         all.push(Piece::Address(Box::new(Address { uid: "address-again".into(), holder: None, ..address })));
     }
@@ -74,17 +65,14 @@ fn pieces(world: &World, status: bool) -> Vec<Piece> {
 
 fn restore(world: &mut World, piece: Piece) {
     match piece {
-        Piece::Pool => add_pool(world),
+        Piece::Pool => world.add_pool(POOL),
         Piece::Service(one) => drop(world.apply(*one)),
         Piece::Status(one) => {
             // Velero writes the status of before over that of now.
             world.edit(&one.key, |now| (now.ingress, now.condition) = (one.ingress.clone(), one.condition.clone()));
         }
         // What is there already is left as it is.
-        Piece::Claim(claim) if !world.claims.contains_key(&claim.key) => {
-            world.claims.insert(claim.key.clone(), (*claim).clone());
-            world.push(Event::Claim(Box::new(claim.shown())));
-        }
+        Piece::Claim(claim) if !world.claims.contains_key(&claim.key) => world.put_claim(*claim),
         Piece::Address(address) if !world.addresses.contains_key(&address.key) => {
             world.addresses.insert(address.key.clone(), (*address).clone());
             world.push(Event::Address(Arc::from(address)));

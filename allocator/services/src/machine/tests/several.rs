@@ -6,7 +6,7 @@ use mooring_allocator_core::scope::Scope;
 use super::world::{Queue, World, settings};
 use crate::class::ClassRules;
 use crate::machine::testing::{ports, service};
-use crate::machine::{Event, Kind, Settings};
+use crate::machine::{Kind, Settings};
 use crate::objects::Service;
 use crate::ports::Protocol::Tcp;
 
@@ -154,8 +154,7 @@ fn a_claim_of_a_service_that_was_not_shown_yet_is_left_alone() {
     left_over.members[0].1 = "uid-gone".into();
     left_over.version = world.fresh();
     let key = left_over.key.clone();
-    world.claims.insert(key.clone(), left_over.clone());
-    world.push(Event::Claim(Box::new(left_over.shown())));
+    world.put_claim(left_over);
     world.later(5);
     assert!(!world.claims.contains_key(&key));
 }

@@ -199,10 +199,9 @@ impl World {
         Self { config: None, ..Self::before(&[]) }
     }
 
-    /// With a pool that people made, of which Services of all namespaces get addresses.
+    /// With the pool of [`Self::add_pool`].
     pub(super) fn with_pool(mut self, addresses: &str) -> Self {
-        let spec = PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() };
-        self.pool(testing::pool("all", &["10.0.0.1"]), spec);
+        self.add_pool(addresses);
         self
     }
 
@@ -411,6 +410,29 @@ impl World {
         self.push(Event::Config(self.config.clone()));
     }
 
+    /// A pool that people made, of which Services of all namespaces get addresses.
+    pub(super) fn add_pool(&mut self, addresses: &str) {
+        let spec = PoolSpec { addresses: vec![addresses.to_owned()], prefix: 16, ..PoolSpec::default() };
+        self.pool(testing::pool("all", &["10.0.0.1"]), spec);
+    }
+
+    /// A claim is there, or has changed.
+    pub(super) fn put_claim(&mut self, claim: StoredClaim) {
+        self.push(Event::Claim(Box::new(claim.shown())));
+        self.claims.insert(claim.key.clone(), claim);
+    }
+
+    /// A Service as it is exported: with another uid, and without status.
+    pub(super) fn exported(&self, key: &Key) -> Service {
+        let (ingress, condition) = (Vec::new(), None);
+        Service { ingress, condition, ..self.exported_with_status(key) }
+    }
+
+    pub(super) fn exported_with_status(&self, key: &Key) -> Service {
+        let service = &self.services[key];
+        Service { uid: format!("{}-again", service.uid).as_str().into(), ..service.clone() }
+    }
+
     pub(super) fn unconfigure(&mut self) {
         self.config = None;
         self.push(Event::Config(None));
@@ -616,8 +638,7 @@ impl World {
         let mut claim = self.claims[key].clone();
         claim.bound = None;
         claim.version = self.fresh();
-        self.claims.insert(key.clone(), claim.clone());
-        self.push(Event::Claim(Box::new(claim.shown())));
+        self.put_claim(claim);
     }
 
     // The API server.
