@@ -271,7 +271,9 @@ impl SessionVips {
         // What is known may be old, by however much: a node would undo what others were told, or tell of a Lease that is gone.
         let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
         let set_back = self.publishing.set_back.is_some_and(|at| !self.sessions.is_listed_since(at));
-        let set_back = set_back && !planted!(TellsFromBefore);
+        // While the API was away, a backup may have been restored.
+        let before_outage = node != self.rules.node && !self.knows_since_back();
+        let set_back = (set_back || before_outage) && !planted!(TellsFromBefore);
         let unlisted = (behind || by_list) && !self.sessions.is_listed_since(shown) && !planted!(TellsUnlisted);
         if set_back || unlisted {
             if self.api.away.is_none() && self.due(self.calls.next_list) {

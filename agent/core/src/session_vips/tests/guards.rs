@@ -5,7 +5,7 @@ use super::{handover, members, mute, outage, owned, read_only, strangers, tellin
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 23] = [
+const GUARDS: [(Bug, fn()); 24] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -30,6 +30,7 @@ const GUARDS: [(Bug, fn()); 23] = [
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
     (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),
     (Bug::TellsFromBefore, members::who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed),
+    (Bug::TellsFromBefore, members::who_was_without_the_api_tells_of_no_end_before_it_has_listed),
     (Bug::NobodyRepairs, telling::an_end_is_told_though_the_node_that_wrote_it_dies),
     (Bug::JudgesUnfollowed, telling::a_lease_that_is_marked_and_not_told_is_followed_and_asks_for_few_lists),
 ];

@@ -135,6 +135,24 @@ pub(super) fn who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_l
     lists_before_it_writes(world, Input::Members(old));
 }
 
+/// A node saw a session end, and then the API was away, to this node alone. Meanwhile a backup was restored, and the session lives.
+#[test]
+pub(super) fn who_was_without_the_api_tells_of_no_end_before_it_has_listed() {
+    let world = &mut settled();
+    world.run(ASKED);
+    let judge = (1..8).find(|n| world.hosts[*n].follows.contains("node1")).unwrap();
+    let now = world.sessions["node1"].clone();
+    let record = Record { holder: String::new(), ..now.record.clone() };
+    world.set_api(judge, Api::Refused);
+    world.run(ms(5_000));
+    world.tell(judge, Event::Input(Input::Session(View { record, ..now })));
+    world.run(ms(5_000));
+    let writes = world.members["node1"].version.clone();
+    world.set_api(judge, Api::Up);
+    world.run(ASKED);
+    assert_eq!(world.members["node1"].version, writes);
+}
+
 /// The backup is of the time before the node had a member object.
 #[test]
 fn who_misses_a_member_object_in_a_list_lists_sessions_before_it_writes_one() {
