@@ -346,6 +346,7 @@ pub fn declare(interface: &Interface) -> Declared {
         addresses,
         subnets: subnets.into_iter().collect(),
         up: interface.up,
+        unheard: false,
     };
     Declared { index: interface.index, link, gateways: interface.gateways.clone() }
 }

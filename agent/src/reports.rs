@@ -42,7 +42,7 @@ pub fn event(report: &Report) -> Option<(Severity, &'static str, &'static str)> 
         Report::NameTaken { .. } => (Warning, "NodeNameTaken", "Wait"),
         Report::Mute => (Warning, "NotHeard", "Release"),
         Report::Echo(echo) => echo_event(*echo)?,
-        Report::ProbeMissed | Report::Outrun => return None,
+        Report::ProbeMissed | Report::Outrun | Report::Answered => return None,
     })
 }
 
@@ -65,7 +65,7 @@ pub const fn echo(state: State) -> &'static str {
             "the network drops ARP probes from 0.0.0.0 (port security, ARP inspection): this node looks for free VIPs with its own address as sender, and may take proxy ARP for an owner"
         }
         State::Nobody => {
-            "no host on the segment answers this node's probes: it cannot tell a dead holder from a living one, so fail-over takes as long as the Lease; allow this node's ARP and neighbour discovery on its port, or give the segment a gateway that answers"
+            "no host on the segment answers this node's probes: it cannot tell a dead holder from a living one, so fail-over takes as long as the Lease, and clients may not find the VIPs that are here; it offers them to nodes that are answered; allow this node's ARP and neighbour discovery on its port, or give the segment a gateway that answers"
         }
     }
 }
@@ -82,6 +82,7 @@ pub fn count(report: &Report, ops: &Arc<Ops>) {
         Report::Contested { address, .. } | Report::ForeignOwner { address, .. } => metrics.conflict(*address),
         Report::ProbeMissed => metrics.probe_missed(),
         Report::Echo(echo) => metrics.probes(*echo),
+        Report::Answered => metrics.probes(State::Answered),
         _ => {}
     }
 }
@@ -143,6 +144,7 @@ pub fn text(report: &Report, vips: &[IpAddr]) -> String {
         ),
         Report::Echo(state) => echo(*state).to_owned(),
         Report::ProbeMissed => "a probe of the VIP went unanswered".to_owned(),
+        Report::Answered => echo(State::Answered).to_owned(),
         Report::Outrun => "another node wrote the Lease first".to_owned(),
         Report::NameTaken { macs } => name_taken(macs),
         Report::NoNamespace => format!(

@@ -226,6 +226,8 @@ pub enum Report {
     ProbeMissed,
     /// Whether third parties answer this node's probes, and with which sender, has changed.
     Echo(echo::State),
+    /// Probes are answered, as was to be expected. Only metrics say so.
+    Answered,
     /// A take was lost to another node.
     Outrun,
     /// Another machine holds the Lease under this node's name.

@@ -12,6 +12,13 @@ use super::witness::Looks;
 
 /// A third party is asked this long after the last answer, or the last question.
 const ROUND: Duration = Duration::from_secs(10);
+/// The same after a question that was not answered, if nobody has answered for a round, until it is known that nobody answers.
+const SOONER: Duration = Duration::from_secs(2);
+/// Whoever was answered within this time is heard. Less than [`NOBODY`]: where all answers end at once, nobody is heard by then.
+const HEARD: Duration = Duration::from_secs(15);
+/// Whoever has been heard for so long, without a break, is sure of it. When an outage of the gateway ends, all who hear it again have said so by
+/// then: they ask once in [`ROUND`], and say it with their next renewal.
+const SURE: Duration = Duration::from_secs(15);
 /// Probes with sender 0.0.0.0 are tried again this long after the last answer to one, or the last try.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// An answer shows for so long that probes with its sender pass.
@@ -36,6 +43,15 @@ pub enum State {
     Filtered,
     /// Nobody answers any probe.
     Nobody,
+}
+
+/// What is known of probes has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// They are answered, as anywhere: people need not be told.
+    AsUsual,
+    /// People should know.
+    To(State),
 }
 
 /// The probes with one sender.
@@ -75,46 +91,95 @@ impl Tries {
 pub struct Echo {
     unspecified: Tries,
     own: Tries,
+    /// The interface has no IPv4 address of its own: all its probes come from 0.0.0.0.
+    bare: bool,
+    /// When a third party was last asked because it was due, and how often since the last answer. What is asked for other reasons, perhaps of
+    /// hosts that are never heard, does not put that off.
+    turn: Option<Time>,
+    turns: u32,
+    /// Since when this node has been heard without a break.
+    heard_since: Option<Time>,
+    /// It was heard for long enough at the last answer.
+    sure: bool,
 }
 
 impl Echo {
+    /// Whether the interface has an IPv4 address of its own for probes to come from.
+    pub fn set_bare(&mut self, bare: bool) {
+        self.bare = bare;
+    }
+
     /// Third parties are asked with that sender.
     pub fn asked(&mut self, now: Time, sender: Sender) {
         self.tries(sender).asked(now);
     }
 
-    /// Another host spoke for an address of its own.
-    pub fn heard(&mut self, now: Time, address: IpAddr, form: Form) {
+    /// The same, because it was due.
+    pub fn asked_in_turn(&mut self, now: Time, sender: Sender) {
+        if sender == Sender::Own || self.bare {
+            (self.turn, self.turns) = (Some(now), self.turns.saturating_add(1));
+        }
+        self.asked(now, sender);
+    }
+
+    /// Another host spoke for an address of its own. True: with that, this node has been heard for long enough to be sure of it.
+    pub fn heard(&mut self, now: Time, address: IpAddr, form: Form) -> bool {
+        let before = self.heard_just_now(now);
         for sender in [Sender::Unspecified, Sender::Own] {
             if form.answers(address, sender) {
                 self.tries(sender).answered(now);
+                self.turns = 0;
+                self.heard_since = self.heard_since.filter(|_| before).or(Some(now));
             }
         }
+        let sure = self.is_heard(now);
+        let before = std::mem::replace(&mut self.sure, sure);
+        sure && !before
     }
 
     fn tries(&mut self, sender: Sender) -> &mut Tries {
         match sender {
-            Sender::Unspecified => &mut self.unspecified,
-            Sender::Own => &mut self.own,
+            Sender::Own if !self.bare => &mut self.own,
+            Sender::Own | Sender::Unspecified => &mut self.unspecified,
+        }
+    }
+
+    /// The probes by which this node knows whether it is answered at all.
+    fn usual(&self) -> &Tries {
+        if self.bare { &self.unspecified } else { &self.own }
+    }
+
+    /// When these are asked next.
+    fn usual_due(&self) -> Time {
+        let (tries, (many, _)) = (self.usual(), NOBODY);
+        let from = self.turn.max(tries.answered);
+        let usually = from.map_or_else(Time::default, |at| at + ROUND);
+        match self.turn {
+            // One host alone may be gone: others have answered just now.
+            Some(turn) if tries.unanswered > 0 && self.turns < many => {
+                usually.min((turn + SOONER).max(tries.answered.map_or(turn, |at| at + ROUND)))
+            }
+            _ => usually,
         }
     }
 
     /// The link was down, or this node stood still: unanswered probes say nothing.
     pub fn forget(&mut self) {
-        (self.unspecified.unanswered, self.own.unanswered) = (0, 0);
+        (self.unspecified.unanswered, self.own.unanswered, self.turns) = (0, 0, 0);
     }
 
     /// When third parties are asked next, if nothing else asks them.
     #[must_use]
     pub fn next(&self) -> Time {
-        self.own.due(ROUND).min(self.unspecified.due(TRY_AGAIN))
+        if self.bare { self.usual_due() } else { self.usual_due().min(self.unspecified.due(TRY_AGAIN)) }
     }
 
     /// The senders with which a third party is to be asked now.
     pub fn due(&self, now: Time) -> impl Iterator<Item = Sender> {
-        let own = (self.own.due(ROUND) <= now).then_some(Sender::Own);
-        let unspecified = (self.unspecified.due(TRY_AGAIN) <= now).then_some(Sender::Unspecified);
-        own.into_iter().chain(unspecified)
+        let usual = if self.bare { Sender::Unspecified } else { Sender::Own };
+        let usual = (self.usual_due() <= now).then_some(usual);
+        let unspecified = (!self.bare && self.unspecified.due(TRY_AGAIN) <= now).then_some(Sender::Unspecified);
+        usual.into_iter().chain(unspecified)
     }
 
     /// With which sender a VIP that may be free is looked for.
@@ -127,25 +192,44 @@ impl Echo {
 
     fn is_filtered(&self) -> bool {
         let zero = self.unspecified;
-        zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)
+        !self.bare && zero.unanswered >= DROPPED && self.own.answered.is_some_and(|at| at >= zero.since)
     }
 
-    /// What is known now, if people should be told: it was known otherwise.
+    /// What is known now, if it was known otherwise.
     #[must_use]
-    pub fn changed(&self, now: Time, told: &mut State) -> Option<State> {
+    pub fn changed(&self, now: Time, told: &mut State) -> Option<Change> {
         let state = self.state(now);
         let before = std::mem::replace(told, state);
         let usual = |state| matches!(state, State::Unknown | State::Answered);
-        (state != before && !(usual(state) && usual(before))).then_some(state)
+        match state {
+            state if state == before => None,
+            State::Answered if usual(before) => Some(Change::AsUsual),
+            state if usual(state) && usual(before) => None,
+            state => Some(Change::To(state)),
+        }
+    }
+
+    /// Whether others hear this node, and have done so for a while without a break.
+    #[must_use]
+    pub fn is_heard(&self, now: Time) -> bool {
+        self.heard_just_now(now) && self.heard_since.is_some_and(|since| now.since(since) >= SURE)
+    }
+
+    fn heard_just_now(&self, now: Time) -> bool {
+        let answered = self.own.answered.max(self.unspecified.answered);
+        answered.is_some_and(|at| now.since(at) <= HEARD) && self.state(now) != State::Nobody
     }
 
     /// What is known now.
     #[must_use]
     pub fn state(&self, now: Time) -> State {
         let (many, long) = NOBODY;
-        let silent = |tries: &Tries| tries.unanswered >= many && now.since(tries.since) >= long;
+        // Questions to hosts that are gone, or that this node does not hear, show nothing: those that are due ask whoever answered last.
+        let asked = self.turns >= many;
+        let silent = |tries: &Tries| asked && tries.unanswered >= many && now.since(tries.since) >= long;
         let answered = self.own.answered.max(self.unspecified.answered);
-        if silent(&self.own) && answered.is_none_or(|at| at <= self.own.since) {
+        let usual = self.usual();
+        if silent(usual) && answered.is_none_or(|at| at <= usual.since) {
             State::Nobody
         } else if self.is_filtered() {
             State::Filtered
@@ -171,7 +255,7 @@ mod tests {
     fn run(echo: &mut Echo, from: u64, to: u64, answers: &[Sender]) {
         for s in from..to {
             for sender in echo.due(at(s)).collect::<Vec<_>>() {
-                echo.asked(at(s), sender);
+                echo.asked_in_turn(at(s), sender);
                 if answers.contains(&sender) {
                     echo.heard(at(s), GATEWAY, Form::Answer(sender));
                 }
@@ -199,10 +283,83 @@ mod tests {
         assert_eq!(echo.state(at(400)), State::Nobody, "a claim is no answer");
         echo.heard(at(400), GATEWAY, Form::Answer(Own));
         assert_ne!(echo.state(at(400)), State::Nobody);
-        let mut silent = Echo::default();
-        run(&mut silent, 0, 90, &[]);
-        assert_eq!(silent.state(at(90)), State::Unknown);
-        run(&mut silent, 90, 120, &[]);
-        assert_eq!(silent.state(at(120)), State::Nobody);
+    }
+
+    /// With an address of its own, and without one.
+    #[test]
+    fn nobody_is_known_to_answer_after_ten_questions_in_twenty_seconds() {
+        for bare in [false, true] {
+            let mut silent = Echo::default();
+            silent.set_bare(bare);
+            run(&mut silent, 1, 18, &[]);
+            assert_eq!((silent.state(at(18)), silent.is_heard(at(18))), (State::Unknown, false));
+            run(&mut silent, 18, 22, &[]);
+            assert_eq!(silent.state(at(22)), State::Nobody);
+            let asked = silent.usual().unanswered;
+            run(&mut silent, 22, 82, &[]);
+            assert_eq!(silent.usual().unanswered - asked, 6, "then it is asked seldom");
+        }
+    }
+
+    #[test]
+    fn who_has_no_address_of_its_own_is_heard_by_what_it_asks_without_one() {
+        let mut echo = Echo::default();
+        echo.set_bare(true);
+        run(&mut echo, 1, 40, &[Sender::Unspecified]);
+        assert_eq!((echo.state(at(40)), echo.is_heard(at(40))), (State::Answered, true));
+        echo.asked(at(41), Sender::Own);
+        assert_eq!(echo.unspecified.unanswered, 1, "its probes name no other sender");
+        run(&mut echo, 42, 80, &[]);
+        assert_eq!((echo.state(at(80)), echo.is_heard(at(80))), (State::Nobody, false));
+    }
+
+    /// Nodes that are never heard (isolated ports) are asked all the time while the API is away. The gateway is asked in between.
+    #[test]
+    fn questions_that_nobody_can_answer_do_not_put_off_those_that_are_due() {
+        let mut echo = Echo::default();
+        for s in 1..120 {
+            echo.asked(at(s), Sender::Own);
+            run(&mut echo, s, s + 1, &[Sender::Own, Sender::Unspecified]);
+            assert_ne!(echo.state(at(s)), State::Nobody, "after {s} s");
+        }
+    }
+
+    /// Under a limit of frames, only hosts are asked that have to be asked for other reasons.
+    #[test]
+    fn hosts_that_cannot_answer_do_not_show_that_nobody_does() {
+        let mut echo = Echo::default();
+        (1..200).for_each(|s| echo.asked(at(s), Sender::Own));
+        assert_eq!(echo.state(at(200)), State::Unknown);
+    }
+
+    /// The gateway was away, and nodes do not hear each other: others may hear it a moment later, and are served meanwhile.
+    #[test]
+    fn who_is_heard_again_is_sure_of_it_after_a_while_only() {
+        let mut echo = Echo::default();
+        run(&mut echo, 1, 60, &[Sender::Own, Sender::Unspecified]);
+        assert!(echo.is_heard(at(60)));
+        run(&mut echo, 60, 120, &[]);
+        assert_eq!((echo.state(at(120)), echo.is_heard(at(120))), (State::Nobody, false));
+        let (mut first, mut told) = (None, 0);
+        for s in 120..180 {
+            for sender in echo.due(at(s)).collect::<Vec<_>>() {
+                echo.asked_in_turn(at(s), sender);
+                told += u32::from(echo.heard(at(s), GATEWAY, Form::Answer(sender)));
+                first = first.or(Some(s));
+            }
+            let since = first.map_or(0, |first| s - first);
+            assert_eq!(echo.is_heard(at(s)), since >= 15, "{since} s after the first answer");
+        }
+        assert_eq!(told, 1);
+    }
+
+    /// All answers end at once: when the first node knows that nobody answers, no node counts as heard.
+    #[test]
+    fn who_was_answered_before_all_fell_silent_is_not_heard() {
+        let mut echo = Echo::default();
+        run(&mut echo, 1, 60, &[Sender::Own, Sender::Unspecified]);
+        let last = echo.own.answered.unwrap();
+        let (_, long) = NOBODY;
+        assert!(echo.is_heard(last + HEARD) && !echo.is_heard(last + long));
     }
 }

@@ -54,6 +54,12 @@ pub enum Bug {
     BelievesProofs,
     /// A node that took VIPs by silence keeps them though nobody answers it.
     MuteKeeps,
+    /// A holder that nobody answers does not offer the VIPs.
+    KeepsUnheard,
+    /// A candidate takes offered VIPs though their holder answers.
+    TakesFromWhoAnswers,
+    /// A candidate takes offered VIPs though nobody answers it either.
+    UnheardTakesOffers,
     /// What a session declared does not count once it has ended.
     ForgetsEndedOwners,
     /// A node that nobody answers takes free VIPs like any other.

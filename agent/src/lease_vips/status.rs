@@ -31,6 +31,7 @@ impl Status<'_> {
         let states: BTreeMap<String, LeaseState> =
             self.lease_vips.states().into_iter().map(|state| (state.name.clone(), state)).collect();
         let away = states.values().filter_map(|state| state.elector.as_ref()?.api_away).min();
+        let probes = states.values().filter_map(|state| Some(state.elector.as_ref()?.echo)).max();
         let millis = |since: Time| u64::try_from(self.now.since(since).as_millis()).unwrap_or(u64::MAX);
         ServicesStatus {
             placement: placement(self.leases).to_owned(),
@@ -41,6 +42,7 @@ impl Status<'_> {
             api_away_ms: away.map(millis),
             api_server: self.server.clone().unwrap_or_default(),
             interfaces: self.interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
+            probes: probes.map(|worst| (String::new(), worst)).into_iter().collect(),
             watches: vec![],
             vips: self.catalog.demands().map(|demand| self.vip(demand, &states)).chain(owned(self.catalog)).collect(),
         }

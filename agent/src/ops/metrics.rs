@@ -25,6 +25,9 @@ use crate::api::Verb;
 use crate::core::echo::State;
 use crate::core::time::Time;
 
+/// The value of a gauge that says yes (1) or no (0), before either is known.
+const NOT_KNOWN: i64 = -1;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByAddress {
     address: String,
@@ -156,10 +159,10 @@ impl Metrics {
             "Probes of a holder on the segment that were not answered in time",
             self.probe_misses.clone(),
         );
-        self.probes_answered.set(1);
+        self.probes_answered.set(NOT_KNOWN);
         r.register(
             "probes_answered",
-            "Whether any other host on the segment answers this node's probes (1) or none does (0)",
+            "Whether any other host on the segment answers this node's probes (1), none does (0), or too little was asked (-1)",
             self.probes_answered.clone(),
         );
         r.register(
@@ -260,7 +263,11 @@ impl Metrics {
 
     /// Sets whether other hosts answer probes.
     pub fn probes(&self, echo: State) {
-        self.probes_answered.set(i64::from(echo != State::Nobody));
+        self.probes_answered.set(match echo {
+            State::Unknown => NOT_KNOWN,
+            State::Nobody => 0,
+            State::Answered | State::Filtered => 1,
+        });
         self.probes_filtered.set(i64::from(echo == State::Filtered));
     }
 

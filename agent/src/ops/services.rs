@@ -1,11 +1,14 @@
 //! The part of the status document that is about VIPs of Services.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::table;
+use crate::core::echo::State;
+use crate::reports::echo;
 
 /// Longest text in a cell of a table, in characters.
 const WIDEST: usize = 120;
@@ -29,6 +32,9 @@ pub struct ServicesStatus {
     pub api_server: String,
     /// The interfaces that VIPs may be on, the default one first.
     pub interfaces: Vec<String>,
+    /// What the segments of the interfaces answer, by interface. With a Lease for all Services, or for each: the worst of all, without one.
+    #[serde(default)]
+    pub probes: BTreeMap<String, State>,
     /// The nodes that this one watches on the segment.
     pub watches: Vec<Watched>,
     /// All VIPs.
@@ -89,6 +95,12 @@ impl ServicesStatus {
             );
         }
         out.push('\n');
+        for (interface, state) in &self.probes {
+            if matches!(state, State::Filtered | State::Nobody) {
+                let on = if interface.is_empty() { String::new() } else { format!(" on {}", table::plain(interface)) };
+                let _ = writeln!(out, "probes{on}: {}", echo(*state));
+            }
+        }
         let silent: Vec<&str> = self.watches.iter().filter(|one| one.silent).map(|one| one.node.as_str()).collect();
         if !silent.is_empty() {
             let _ = writeln!(out, "silent on the segment: {}", table::plain(&silent.join(" ")));
@@ -121,6 +133,7 @@ pub(super) mod tests {
             api_away_ms: None,
             api_server: "https://10.0.0.1:443".into(),
             interfaces: vec!["eth0".into()],
+            probes: [("eth0".to_owned(), State::Answered)].into(),
             watches: vec![Watched { node: "n2".into(), silent: true }],
             vips: vec![ServiceVip {
                 address: IpAddr::from([10, 0, 0, 5]),
@@ -148,6 +161,10 @@ VIP       HELD BY    NEXT  FOR       WHY
         assert_eq!(services().tables(), golden);
         let (placement, lease) = ("global-lease".into(), "kube-system/plndr-svcs-lock".into());
         let by_lease = ServicesStatus { placement, lease, ..services() };
+        let nobody = |on: &str| ServicesStatus { probes: [(on.to_owned(), State::Nobody)].into(), ..by_lease.clone() };
+        for (on, line) in [("", "probes: no host "), ("eth1", "probes on eth1: no host ")] {
+            assert!(nobody(on).tables().lines().any(|one| one.starts_with(line)), "{}", nobody(on).tables());
+        }
         let first = by_lease.tables().lines().next().map(str::to_owned);
         assert_eq!(first.as_deref(), Some("placed as kube-vip places them: global-lease, kube-system/plndr-svcs-lock"));
     }

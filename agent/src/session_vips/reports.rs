@@ -16,6 +16,7 @@ use crate::api::{EventNote, Events, Regarding, Severity};
 use crate::catalog::Catalog;
 use crate::cluster::Cluster;
 use crate::core::action::{Cause, Why};
+use crate::core::echo::State;
 use crate::core::event::Moment;
 use crate::core::session::EndCause;
 use crate::core::session_vips::Report;
@@ -254,17 +255,13 @@ impl Reports {
                 (Warning, "CannotRemove", Some(*address), crate::reports::cannot_remove(*address, reason))
             }
             // A starved node makes no API call about this: that would be more work.
-            Report::Late { by } => {
-                return tracing::warn!(
-                    "the agent ran {} ms late: the node was stopped or starved of CPU; looking again before anything is announced",
-                    by.as_millis()
-                );
-            }
+            Report::Late { by } => return tracing::warn!("{}", late(*by)),
             Report::Outrun { address } => return tracing::debug!(%address, "another node wrote the record first"),
             Report::Took { .. }
             | Report::LetGo { .. }
             | Report::HandingOver { .. }
             | Report::Echo { .. }
+            | Report::Answered
             | Report::Mute { .. } => return,
         };
         Self::say(severity, reason, &text);
@@ -356,6 +353,7 @@ impl Reports {
                 metrics.conflict(*address);
             }
             Report::Echo { state, .. } => metrics.probes(*state),
+            Report::Answered => metrics.probes(State::Answered),
             _ => {}
         }
     }
@@ -374,6 +372,13 @@ const fn end_cause(cause: EndCause) -> &'static str {
 fn interface_name(index: u32) -> String {
     let name = nix::net::if_::if_indextoname(index);
     name.map_or_else(|_| format!("interface {index}"), |name| name.to_string_lossy().into_owned())
+}
+
+fn late(by: std::time::Duration) -> String {
+    format!(
+        "the agent ran {} ms late: the node was stopped or starved of CPU; looking again before anything is announced",
+        by.as_millis()
+    )
 }
 
 /// The VIP, and what to say of it, if the host that answers for it has it by a Lease of kube-vip.

@@ -97,6 +97,10 @@ impl Status {
             api_away_ms: snapshot.api_away.map(|since| millis(now.since(since))),
             api_server: reports.server().unwrap_or_default(),
             interfaces: interfaces.iter().filter(|one| one.exists()).map(|one| one.name.clone()).collect(),
+            probes: interfaces
+                .iter()
+                .filter_map(|one| Some((one.name.clone(), session_vips.echo(one.index)?)))
+                .collect(),
             watches: snapshot.watches.into_iter().map(|(node, silent)| Watched { node, silent }).collect(),
             vips,
         }

@@ -63,6 +63,9 @@ pub struct Tenure {
     /// Must equal the record's `renewed`.
     #[serde(default)]
     pub renewed: Option<WallTime>,
+    /// No host answers the holder: it offers the Lease to a node that is answered. Older agents neither write nor read this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unheard: bool,
 }
 
 /// The holder takes part: it answers probes while it carries the VIP, and yields to the rightful holder.
@@ -149,6 +152,12 @@ impl LeaseView {
         })
     }
 
+    /// Whether the holder offers the Lease to nodes that are heard, because nothing answers it.
+    #[must_use]
+    pub fn is_offered(&self) -> bool {
+        self.declaration().is_some() && self.notes.tenure.as_ref().is_some_and(|tenure| tenure.unheard)
+    }
+
     /// Whether a node other than `node` has the Lease and declares nothing: kube-vip, or another program with client-go's elector.
     #[must_use]
     pub fn is_of_other_program(&self, node: &str) -> bool {
@@ -183,7 +192,7 @@ mod tests {
         let (acquired, renewed) = (Some(WallTime(7)), Some(WallTime(9)));
         let record = Record { holder: "cp1".into(), transitions: 3, acquired, renewed, ..Record::default() };
         let declared = Declaration { holder: "cp1".into(), transitions: 3, acquired, macs: vec![], vips: vec![] };
-        let tenure = Tenure { declared, renewed };
+        let tenure = Tenure { declared, renewed, unheard: false };
         let notes = Notes { tenure: Some(tenure), ..Notes::default() };
         LeaseView { version: "1".into(), record, notes }
     }

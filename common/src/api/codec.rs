@@ -98,9 +98,10 @@ pub fn encode(lease: &mut Lease, record: &Record, notes: &Notes) {
     let ours = encode_spec(record);
     lease.spec = Some(LeaseSpec { strategy: known.strategy, preferred_holder: known.preferred_holder, ..ours });
     let most = |transitions: u32| transitions.min(i32::MAX.unsigned_abs());
-    let tenure = notes.tenure.clone().map(|Tenure { declared, renewed }| Tenure {
+    let tenure = notes.tenure.clone().map(|Tenure { declared, renewed, unheard }| Tenure {
         declared: Declaration { transitions: most(declared.transitions), ..declared },
         renewed,
+        unheard,
     });
     let handover = notes.handover.clone().map(|h| Handover { transitions: most(h.transitions), ..h });
     let annotations = lease.metadata.annotations.get_or_insert_default();

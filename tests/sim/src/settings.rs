@@ -142,6 +142,7 @@ impl<S: Subject> Settings<S> {
                 addresses: std::iter::once(address).chain(more(segment)).collect(),
                 subnets: vec![Subnet::of(address, 16)],
                 up: up[segment],
+                unheard: false,
             };
             // The addresses of the others are behind those of the client and the foreign host: no station has them.
             let silent = (1..self.gateways).map(|n| own(self.nodes + 2 + n, segment));

@@ -46,7 +46,8 @@ fn rules() -> Rules {
 
 fn interface(index: u32, up: bool, addresses: &[&str]) -> Interface {
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let link = Link { name: "eth0".into(), altnames: vec![], macs: vec![MAC], addresses, subnets: vec![], up };
+    let link =
+        Link { name: "eth0".into(), altnames: vec![], macs: vec![MAC], addresses, subnets: vec![], up, unheard: false };
     Interface { index, link, gateways: vec![GATEWAY] }
 }
 

@@ -31,6 +31,8 @@ pub(super) struct Api {
     pub(super) unanswered: VecDeque<Flight>,
     /// The VIPs in the last declaration that was sent.
     pub(super) told: Vec<IpAddr>,
+    /// Whether that declaration offers the Lease.
+    pub(super) offered: bool,
     /// When a renewal was last sent because the VIPs on the interface were others than those.
     pub(super) declared: Time,
     /// The earliest time of the next read of the Lease.

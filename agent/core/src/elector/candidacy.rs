@@ -1,5 +1,6 @@
 //! Whether and when this node may take the Lease, by what happened before.
 
+use super::offering::Offer;
 use super::trying::Trial;
 use crate::lease::Declaration;
 use crate::moves::Moves;
@@ -30,6 +31,8 @@ pub(super) struct Candidacy {
     pub(super) reported_silent: Option<Declaration>,
     /// The tenure whose holder was reported as silent, and was not taken early because the VIPs had moved often.
     pub(super) reported_moved: Option<Declaration>,
+    /// An offer of the holder that this node considers.
+    pub(super) offer: Option<Offer>,
     /// The recent moves of the VIPs.
     pub(super) moves: Moves,
     /// The holder that the Lease named last, as far as this node has seen; empty: none yet.

@@ -7,7 +7,6 @@ use super::process::Process;
 use super::service::Asked;
 use super::{Elector, Role};
 use crate::action::{Action, Cause, Report};
-use crate::echo::State;
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::planted::planted;
@@ -92,7 +91,7 @@ impl Elector {
             return;
         }
         // Where nothing answers this node, nothing may hear it: others come first.
-        let unheard = looks && self.segment.echo.state(self.step.at.now) == State::Nobody && !self.peers().is_empty();
+        let unheard = looks && self.is_unheard() && !self.peers().is_empty();
         if unheard && !self.is_left_to_others_no_longer() {
             return;
         }
@@ -134,6 +133,9 @@ impl Elector {
         }
         if !self.lease.is_fresh(now, &self.rules) {
             return None;
+        }
+        if self.takes_offer() {
+            return Some(Cause::Handover);
         }
         let Some(view) = self.lease.view() else {
             return Some(Cause::Free);

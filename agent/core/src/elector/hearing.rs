@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
+use crate::echo::Change;
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
 use crate::peers::{Ask, HEARD};
@@ -58,12 +59,14 @@ impl Elector {
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
+        let bare = self.own_sender() == Sender::Unspecified;
+        self.segment.echo.set_bare(bare);
         let party = self.third_parties().into_iter().find(|party| self.is_echo(party.address));
         let Some(party) = party else { return };
         // Limited frames are for what has to be known now.
         let asks = self.rules.frames_per_second.is_none();
         for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {
-            self.segment.echo.asked(now, sender);
+            self.segment.echo.asked_in_turn(now, sender);
             // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
             let (to, sender) = match sender {
                 Sender::Own => (party.mac, self.own_sender()),
@@ -76,8 +79,10 @@ impl Elector {
             self.due(next);
         }
         let echo = self.segment.echo;
-        if let Some(state) = echo.changed(now, &mut self.segment.echoes) {
-            self.report(Report::Echo(state));
+        match echo.changed(now, &mut self.segment.echoes) {
+            Some(Change::To(state)) => self.report(Report::Echo(state)),
+            Some(Change::AsUsual) => self.report(Report::Answered),
+            None => {}
         }
     }
 

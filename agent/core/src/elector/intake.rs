@@ -136,6 +136,9 @@ impl Elector {
         if !self.is_anothers() {
             return;
         }
+        if self.was_taken_by_offer() {
+            return;
+        }
         match &self.role {
             Role::Holding(_) => self.let_go(Why::LeaseLost),
             Role::Unleased(_) => self.unleased_sees_holder(),
@@ -170,6 +173,9 @@ impl Elector {
         self.step.again = true;
         if proxied {
             return;
+        }
+        if form.is_answer() {
+            self.offered_is_answered();
         }
         if form.is_to_all() && self.asks_who_is_named() {
             self.segment.named.name(now, NO_INTERFACE, address, mac);

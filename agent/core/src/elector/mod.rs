@@ -31,6 +31,7 @@ mod invariants;
 mod leaving;
 mod looking;
 mod mute;
+mod offering;
 mod participating;
 mod process;
 mod proxied;

@@ -11,8 +11,8 @@ use crate::rules::{MUTE_AFTER, MUTE_ASK};
 use crate::time::Time;
 
 /// A mute node takes nothing early for so long, and leaves a free Lease to others.
-const MISJUDGED: Duration = Duration::from_mins(1);
-const LEAVES: Duration = Duration::from_secs(10);
+pub(super) const MISJUDGED: Duration = Duration::from_mins(1);
+pub(super) const LEAVES: Duration = Duration::from_secs(10);
 
 /// Whether the segment hears this holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -144,7 +144,7 @@ impl Elector {
             macs: self.node.participant.macs.clone(),
             vips: self.declared_vips().collect(),
         };
-        notes.tenure = Some(Tenure { declared, renewed: record.renewed });
+        notes.tenure = Some(Tenure { declared, renewed: record.renewed, unheard: self.says_unheard() });
         notes
     }
 
@@ -167,6 +167,7 @@ impl Elector {
         let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
         if let Some(tenure) = &notes.tenure {
             self.api.told.clone_from(&tenure.declared.vips);
+            self.api.offered = tenure.unheard;
         }
         self.api.flight = Some(Flight {
             id,

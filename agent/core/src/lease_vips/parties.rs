@@ -53,7 +53,15 @@ mod tests {
         peers.insert("w8".into(), Peer { interface: 3, ..at(8, lately) });
         let gateway = IpAddr::from([192, 0, 2, 254]);
         let subnets = vec![Subnet::of(gateway, 24)];
-        let link = Link { name: "eth0".into(), altnames: vec![], macs: vec![], addresses: vec![], subnets, up: true };
+        let link = Link {
+            name: "eth0".into(),
+            altnames: vec![],
+            macs: vec![],
+            addresses: vec![],
+            subnets,
+            up: true,
+            unheard: false,
+        };
         let mut places = Places::default();
         places.interfaces = vec![Interface { index: 2, link, gateways: vec![gateway] }];
         let mut asked = BTreeSet::new();

@@ -184,7 +184,7 @@ impl World {
         let macs = participants.get(holder).map(|participant| participant.macs.clone()).unwrap_or_default();
         let declared = Declaration { holder: holder.into(), transitions: 1, acquired: None, macs, vips: vec![address] };
         let renewed = Some(WallTime(i64::try_from(self.version).unwrap()));
-        let tenure = Some(Tenure { declared, renewed });
+        let tenure = Some(Tenure { declared, renewed, unheard: false });
         let notes = Notes { participants: participants.clone(), tenure, ..Notes::default() };
         let record =
             Record { holder: holder.into(), duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
@@ -250,6 +250,7 @@ fn interface(index: u32, address: IpAddr) -> Interface {
         addresses: vec![address],
         subnets,
         up: true,
+        unheard: false,
     };
     Interface { index, link, gateways: vec![] }
 }

@@ -61,6 +61,10 @@ pub struct Link {
     pub subnets: Vec<Subnet>,
     /// Whether frames can pass.
     pub up: bool,
+    /// No host answers the node there: it offers the VIPs that it has there to nodes that are answered. Only sessions say so; older agents
+    /// neither write nor read it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unheard: bool,
 }
 
 impl Link {

@@ -190,6 +190,12 @@ impl View {
         self.declared().map_or(&NO_LABELS, |d| &d.labels)
     }
 
+    /// Whether its agent offers VIPs that it has on some link, because nobody answers it there.
+    #[must_use]
+    pub fn offers(&self) -> bool {
+        self.links().iter().any(|link| link.unheard)
+    }
+
     /// Whether its agent has declared that others may take its VIPs.
     #[must_use]
     pub fn is_leaving(&self) -> bool {

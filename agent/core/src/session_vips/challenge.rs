@@ -51,7 +51,7 @@ impl SessionVips {
             if (gateway || peer) && answers {
                 self.segment.third_party_answered(self.step.at.now, index, address, (mac, form));
                 if Family::of(address) == self.family_on(index) {
-                    self.segment.echoed(self.step.at.now, index, address, form);
+                    self.echoed(index, address, form);
                 }
             }
             return;

@@ -153,6 +153,9 @@ impl SessionVips {
         if !consents && !self.may_move(vip) || self.leaves_to_others(vip, since, turn.saturating_mul(position32)) {
             return;
         }
+        if consents && self.leaves_offer(vip) {
+            return;
+        }
         let held = matches!(state, RecordState::Free { was_held: true }) && !vip.ended_unwanted;
         let Some(record) = self.own_holder() else { return };
         vip.taking.giver = vip.holder().filter(|_| consents).map(|holder| seed(&holder.node));

@@ -60,9 +60,13 @@ impl SessionVips {
     /// The record names another.
     pub(super) fn record_names_another(&mut self, vip: &mut Vip) {
         let now = self.step.at.now;
+        let offered = vip.hold.is_some_and(|hold| self.has_offered(&hold));
         let Some(hold) = &mut vip.hold else { return };
         if planted!(MemoryOverRecord) && hold.basis == Basis::Recorded {
             return;
+        }
+        if offered {
+            hold.handover.get_or_insert_default();
         }
         let Some(handover) = hold.handover.as_mut().filter(|_| !planted!(DropsBeforeSuccessor)) else {
             return self.let_go(vip, Why::LeaseLost);

@@ -5,6 +5,7 @@ use super::hold::{Basis, Hold};
 use super::turns::Asker;
 use super::{Report, SessionVips};
 use crate::core::Probe;
+use crate::echo::Change;
 use crate::evidence::Sender;
 use crate::mac::Mac;
 use crate::parties::Party;
@@ -74,9 +75,12 @@ impl SessionVips {
             let Some(party) = self.third_parties(index, self.family_on(index), None, 1, 0).first().copied() else {
                 continue;
             };
-            let echo = self.segment.echo.entry(index).or_default().0;
+            let bare = self.own_sender(index) == Sender::Unspecified;
+            let echo = &mut self.segment.echo.entry(index).or_default().0;
+            echo.set_bare(bare);
+            let echo = *echo;
             for sender in echo.due(now).filter(|_| asks) {
-                self.segment.asked(now, index, sender);
+                self.segment.echo.entry(index).or_default().0.asked_in_turn(now, sender);
                 // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
                 let (to, sender) = match sender {
                     Sender::Own => (party.mac, self.own_sender(index)),
@@ -89,8 +93,10 @@ impl SessionVips {
             if asks && next > now {
                 self.due(next);
             }
-            if let Some(state) = changed {
-                self.report(Report::Echo { interface: index, state });
+            match changed {
+                Some(Change::To(state)) => self.report(Report::Echo { interface: index, state }),
+                Some(Change::AsUsual) => self.report(Report::Answered),
+                None => {}
             }
         }
     }

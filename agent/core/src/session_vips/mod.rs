@@ -38,6 +38,7 @@ mod leaving;
 mod link_up;
 mod mute;
 mod node;
+mod offering;
 mod own;
 mod owned;
 mod pace;

@@ -9,7 +9,6 @@ use super::turns::Asker;
 use super::vip::Vip;
 use super::{Report, SessionVips};
 use crate::core::Probe;
-use crate::echo::State;
 use crate::evidence::{Form, Sender};
 use crate::parties::Party;
 use crate::planted::planted;
@@ -83,8 +82,7 @@ impl SessionVips {
     /// Whether nobody on the segment of an interface seems to hear this node.
     fn is_unheard(&self, index: u32) -> bool {
         let unheard = self.segment.unheard.get(&index).is_some_and(|unheard| unheard.ended || unheard.mute);
-        let echo = self.segment.echo.get(&index).map(|(echo, _)| echo.state(self.step.at.now));
-        unheard || echo == Some(State::Nobody)
+        unheard || self.is_unanswered(index)
     }
 
     /// Whether a VIP that is open since then, and that this node might take now, is left to others, because nothing answers this node. If

@@ -62,8 +62,8 @@ impl SessionVips {
             return RecordState::Unknown;
         }
         let peer = self.sessions.get(&holder.node).filter(|peer| peer.view.is_of(&holder.session));
-        let leaving = peer.is_some_and(|peer| peer.view.is_leaving());
-        RecordState::Others { consents: leaving || holder.to.is_some(), to: holder.to.clone() }
+        let gives = peer.is_some_and(|peer| peer.view.is_leaving() || self.may_take_offer(vip, holder, peer));
+        RecordState::Others { consents: gives || holder.to.is_some(), to: holder.to.clone() }
     }
 
     /// Whether a session has not been renewed for its whole duration. Nothing follows from that: its end must be written.

@@ -139,7 +139,7 @@ impl SessionVips {
     }
 
     fn declared(&self, transitions: u32, began: Option<String>, after: Option<String>, leaving: bool) -> Declared {
-        let links = self.node.interfaces.iter().map(|i| i.link.clone()).collect();
+        let links = self.declared_links();
         let (reserved, let_go) = (self.owned.reserved(), self.recall.own(self.step.at.now));
         let (standing, labels) = (self.node.standing, self.labels_asked_for());
         Declared { transitions, links, leaving, began, after, reserved, let_go, standing, labels }

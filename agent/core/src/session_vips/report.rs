@@ -69,6 +69,8 @@ pub enum Report {
         /// To whom.
         to: String,
     },
+    /// Probes are answered on an interface, as was to be expected. Only metrics say so.
+    Answered,
     /// A take was lost to another node.
     Outrun {
         /// The VIP.

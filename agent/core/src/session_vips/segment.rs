@@ -83,11 +83,6 @@ impl Segment {
         self.third_heard.get(&(index, Family::of(vip), sender)).copied()
     }
 
-    /// The answer of a third party shows that probes pass.
-    pub(super) fn echoed(&mut self, now: Time, index: u32, address: IpAddr, form: Form) {
-        self.echo.entry(index).or_default().0.heard(now, address, form);
-    }
-
     /// Third parties are asked on an interface.
     pub(super) fn asked(&mut self, now: Time, index: u32, sender: Sender) {
         self.echo.entry(index).or_default().0.asked(now, sender);

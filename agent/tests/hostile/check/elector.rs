@@ -254,7 +254,7 @@ impl World {
                     macs: vec![mac(bytes); usize::from(bytes.byte() % 3)],
                     vips: vec![place(bytes); usize::from(bytes.byte() % 3)],
                 };
-                notes.tenure = Some(Tenure { declared, renewed: record.renewed });
+                notes.tenure = Some(Tenure { declared, renewed: record.renewed, unheard: false });
                 let peer =
                     Participant { macs: vec![mac(bytes)], addresses: vec![place(bytes)], ..Participant::default() };
                 notes.participants.insert("cp2".into(), peer);

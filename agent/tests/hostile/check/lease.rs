@@ -100,7 +100,7 @@ fn written_again(lease: &Lease, view: &LeaseView) {
         macs: vec![],
         vips: vec![],
     };
-    notes.tenure = Some(Tenure { declared, renewed: record.renewed });
+    notes.tenure = Some(Tenure { declared, renewed: record.renewed, unheard: false });
     encode(&mut again, &record, &notes);
     assert!(decode(&again).0.declaration().is_some(), "a take-over is not understood");
 }

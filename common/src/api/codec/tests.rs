@@ -48,7 +48,7 @@ fn writes_as_client_go_does_and_keeps_what_is_not_its_own() {
     let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
     let (acquired, vips) = (view.record.acquired, vec![]);
     let declared = Declaration { holder: "cp2".into(), transitions: 3, acquired, macs: vec![mac], vips };
-    let tenure = Tenure { declared, renewed: view.record.renewed };
+    let tenure = Tenure { declared, renewed: view.record.renewed, unheard: false };
     encode(&mut lease, &view.record, &Notes { tenure: Some(tenure), ..Notes::default() });
     let json = serde_json::to_value(&lease).unwrap();
     assert_eq!(json["spec"]["renewTime"], "2026-11-20T10:05:00.000000Z");
@@ -100,7 +100,7 @@ fn the_most_transitions_that_the_api_holds_do_not_void_a_declaration() {
     let record = Record { holder: "cp1".into(), transitions: 1 << 31, ..Record::default() };
     let declared =
         Declaration { holder: "cp1".into(), transitions: 1 << 31, acquired: None, macs: vec![], vips: vec![] };
-    let tenure = Tenure { declared, renewed: None };
+    let tenure = Tenure { declared, renewed: None, unheard: false };
     let mut lease = Lease::default();
     encode(&mut lease, &record, &Notes { tenure: Some(tenure), ..Notes::default() });
     assert!(decode(&lease).0.declaration().is_some());
@@ -167,6 +167,7 @@ proptest! {
             tenure: Some(Tenure {
                 declared: Declaration { holder: record.holder.clone(), transitions, acquired, macs, vips },
                 renewed,
+                unheard: nodes > 1,
             }),
             handover: Some(Handover { from: "a".into(), to: "b".into(), transitions, acquired }),
             let_go: (nodes > 0).then(|| LetGo { node: "n0".into(), at: acquired.unwrap_or_default() }),

@@ -84,7 +84,7 @@ impl World<'_, SessionVips> {
             Event::Input(Input::Session(session)) => Some(session),
             _ => None,
         };
-        if let Some(session) = told.filter(|session| session.is_leaving()) {
+        if let Some(session) = told.filter(|session| super::check::gives(session)) {
             self.checks.told_leaving.insert((host, session.node.clone()), self.now);
         }
         let now = (self.now, self.hosts[host].moment(self.now).now);

@@ -4,7 +4,7 @@ use super::{handover, health, new_vips, one_way, outage, proxied, read_only};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 18] = [
+const GUARDS: [(Bug, fn()); 21] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -25,6 +25,9 @@ const GUARDS: [(Bug, fn()); 18] = [
     (Bug::HandsOverNothing, handover::a_lease_whose_vips_nobody_wants_is_released_to_nobody),
     (Bug::WaitsForNodes, new_vips::what_another_node_still_has_is_carried_as_soon_as_that_node_lets_go),
     (Bug::MuteKeeps, one_way::a_node_that_falls_mute_as_it_takes_gives_the_lease_back),
+    (Bug::KeepsUnheard, one_way::a_mute_node_that_was_handed_the_lease_is_relieved_by_who_comes_back),
+    (Bug::TakesFromWhoAnswers, one_way::an_offer_of_a_holder_that_answers_is_left_alone),
+    (Bug::UnheardTakesOffers, one_way::where_nobody_is_answered_an_offer_moves_nothing),
     (Bug::MatchesByInterface, health::a_holder_hands_over_though_api_servers_are_on_another_interface),
 ];
 

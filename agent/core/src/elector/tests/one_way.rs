@@ -1,7 +1,8 @@
 //! Frames are lost one way: a node hears another, and is not heard.
 
-use super::world::{Api, World, ms};
+use super::world::{Api, ROUTER_TOO, VIP, World, ms};
 use crate::action::{Cause, Report, Why};
+use crate::event::Event;
 use crate::lease::{LetGo, MOST_PARTICIPANTS, Participant};
 use crate::peers::Quorum;
 use crate::rules::Rules;
@@ -166,4 +167,116 @@ pub(super) fn a_node_that_falls_mute_as_it_takes_gives_the_lease_back() {
     world.run(ms(20_000));
     assert_eq!(world.reported(taker, |report| *report == Report::Mute), 1);
     assert!(!world.owners().contains(&taker) && !world.owners().is_empty());
+}
+
+/// Neither the other hosts nor the gateway hear it.
+fn nobody_hears(world: &mut World, n: usize) {
+    world.hosts[n].unheard_by = (0..world.hosts.len()).chain([ROUTER_TOO]).collect();
+}
+
+/// A mute node that has the Lease has the others take it as soon as they are there, and nothing moves after that.
+fn is_relieved(world: &mut World, mute: usize) {
+    assert_eq!(world.owners(), [mute], "nobody else is there");
+    let since = world.now;
+    (0..world.hosts.len()).filter(|n| *n != mute).for_each(|n| world.restart(n, &Rules::default()));
+    world.run(ms(40_000));
+    let (owners, lease) = (world.owners(), world.lease.clone().unwrap());
+    assert!(owners.len() == 1 && owners[0] != mute, "{owners:?}");
+    assert_eq!(world.time_with(since, |n| n == 0), ms(0), "it serves until it is relieved");
+    world.run(ms(300_000));
+    let later = world.lease.as_ref().unwrap();
+    assert_eq!((world.owners(), later.record.transitions), (owners, lease.record.transitions));
+}
+
+#[test]
+pub(super) fn a_mute_node_that_was_handed_the_lease_is_relieved_by_who_comes_back() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let (mute, third) = ((holder + 1) % 3, (holder + 2) % 3);
+    nobody_hears(&mut world, mute);
+    world.kill(third);
+    world.run(ms(30_000));
+    world.tell(holder, Event::Shutdown);
+    world.run(ms(10_000));
+    is_relieved(&mut world, mute);
+}
+
+#[test]
+fn a_mute_node_that_took_the_lease_when_it_had_ended_is_relieved_by_who_comes_back() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let mute = 1 - holder;
+    nobody_hears(&mut world, mute);
+    world.run(ms(30_000));
+    world.kill(holder);
+    world.run(ms(40_000));
+    is_relieved(&mut world, mute);
+}
+
+#[test]
+fn a_mute_node_that_came_first_is_relieved_by_who_comes_next() {
+    let mut world = World::new(3, &Rules::default());
+    nobody_hears(&mut world, 0);
+    world.start(0, &[VIP]);
+    world.run(ms(40_000));
+    is_relieved(&mut world, 0);
+}
+
+/// It offers its Lease, and nobody is better.
+#[test]
+pub(super) fn where_nobody_is_answered_an_offer_moves_nothing() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    let tenure = world.lease.as_ref().unwrap().record.transitions;
+    (0..3).for_each(|n| nobody_hears(&mut world, n));
+    for n in (0..3).filter(|n| *n != holder) {
+        world.run(ms(90_000));
+        world.kill(n);
+        world.run(ms(5_000));
+        world.restart(n, &Rules::default());
+    }
+    world.run(ms(180_000));
+    let lease = world.lease.as_ref().unwrap();
+    assert!(lease.is_offered());
+    assert_eq!((world.owners(), lease.record.transitions), (vec![holder], tenure));
+}
+
+/// The holder is heard again before anybody has taken the Lease: it offers it no more.
+#[test]
+fn who_is_heard_again_withdraws_its_offer() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.kill(1 - holder);
+    nobody_hears(&mut world, holder);
+    world.run(ms(40_000));
+    assert!(world.lease.as_ref().unwrap().is_offered());
+    world.hosts[holder].unheard_by.clear();
+    world.run(ms(15_000));
+    assert!(!world.lease.as_ref().unwrap().is_offered());
+    world.restart(1 - holder, &Rules::default());
+    world.run(ms(60_000));
+    assert_eq!(world.owners(), [holder]);
+}
+
+/// The last of two nodes hears nobody while the other is cut off: it offers its Lease. When both hear each other again, it serves.
+#[test]
+pub(super) fn a_partition_that_ends_moves_nothing() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    let tenure = world.lease.as_ref().unwrap().record.transitions;
+    world.gateway = false;
+    for seconds in [45, 52, 63] {
+        world.hosts[1 - holder].group = 1;
+        world.run(ms(seconds * 1_000));
+        assert!(world.lease.as_ref().unwrap().is_offered());
+        world.hosts[1 - holder].group = 0;
+        world.run(ms(40_000));
+    }
+    assert!(!world.lease.as_ref().unwrap().is_offered());
+    assert_eq!((world.owners(), world.lease.as_ref().unwrap().record.transitions), (vec![holder], tenure));
+}
+
+/// Its probes are lost, and what its kernel answers is not.
+#[test]
+pub(super) fn an_offer_of_a_holder_that_answers_is_left_alone() {
+    let (mut world, holder) = World::settled(3, &Rules::default());
+    world.hosts[holder].asks_in_vain = true;
+    world.run(ms(120_000));
+    assert!(world.lease.as_ref().unwrap().is_offered());
+    assert_eq!(world.owners(), [holder]);
 }

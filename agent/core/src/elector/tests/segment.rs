@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Api, GATEWAY, Item, ROUTER, STRANGER, VIP, World, ms};
+use super::{Api, GATEWAY, Item, ROUTER, ROUTER_TOO, STRANGER, VIP, World, ms};
 use crate::action::Report;
 use crate::elector::Elector;
 use crate::event::{Event, Failure};
@@ -66,7 +66,7 @@ impl World {
     pub(super) fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         self.hosts[n].probes += 1;
         let asker = &self.hosts[n];
-        if asker.deaf {
+        if asker.deaf || asker.asks_in_vain {
             return;
         }
         if self.without_v6 && address.is_ipv6() {
@@ -79,7 +79,10 @@ impl World {
             let has = host.up && (host.address == address || host.carries.contains_key(&address));
             answers.extend(has.then_some(host.mac));
         }
-        answers.extend((address == GATEWAY && self.gateway && asker.group == 0).then_some(ROUTER));
+        answers.extend(
+            (address == GATEWAY && self.gateway && asker.group == 0 && !asker.unheard_by.contains(&ROUTER_TOO))
+                .then_some(ROUTER),
+        );
         answers.extend((address == VIP && self.gateway_has_vip && asker.group == 0).then_some(ROUTER));
         let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
         answers.extend((foreign && asker.group == 0).then_some(STRANGER));

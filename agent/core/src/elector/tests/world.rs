@@ -18,6 +18,9 @@ use crate::time::{Time, WallTime};
 
 pub(super) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
 
+/// As a host: the gateway.
+pub(super) const ROUTER_TOO: usize = usize::MAX;
+
 /// A node with its agent.
 #[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
 pub(super) struct Host {
@@ -38,6 +41,8 @@ pub(super) struct Host {
     pub(super) deaf: bool,
     /// Its frames do not reach these hosts, whatever it hears from them.
     pub(super) unheard_by: Vec<usize>,
+    /// Its requests are lost. What its kernel answers is not.
+    pub(super) asks_in_vain: bool,
     /// The verdict of its own probe.
     pub(super) verdict: Verdict,
     /// Where the others find its API server, if not at its own address; and whether that is ready.
@@ -150,6 +155,7 @@ impl World {
                 group: 0,
                 deaf: false,
                 unheard_by: vec![],
+                asks_in_vain: false,
                 verdict: Verdict::Healthy,
                 api_servers: vec![],
                 ready: true,

@@ -43,7 +43,7 @@ fn renew(world: &mut World) {
     notes.participants.insert("w3".into(), taking_part(Mac([2, 0, 0, 0, 0, THIRD]), THIRD));
     let vips = vec![vip(100), vip(101), vip(OTHERS)];
     let declared = Declaration { holder: "w2".into(), transitions: 1, acquired: None, macs: vec![OTHER], vips };
-    notes.tenure = Some(Tenure { declared, renewed });
+    notes.tenure = Some(Tenure { declared, renewed, unheard: false });
     let view = LeaseView { version: world.version.to_string(), record, notes };
     world.leases.insert(ALL.into(), view.clone());
     world.tell(Event::Input(Input::Lease { name: ALL.into(), event: ForElector::Seen(Some(view)) }));

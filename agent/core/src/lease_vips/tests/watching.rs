@@ -22,7 +22,7 @@ fn renew(world: &mut World, name: &str, vip: IpAddr, takes_part: bool) {
     let record = Record { holder: "w2".into(), duration: ms(15_000), transitions: 1, renewed, ..Record::default() };
     let declared =
         Declaration { holder: "w2".into(), transitions: 1, acquired: None, macs: vec![OTHER], vips: vec![vip] };
-    notes.tenure = takes_part.then_some(Tenure { declared, renewed });
+    notes.tenure = takes_part.then_some(Tenure { declared, renewed, unheard: false });
     let view = LeaseView { version: world.version.to_string(), record, notes };
     world.leases.insert(name.to_owned(), view.clone());
     world.tell(Event::Input(Input::Lease { name: name.into(), event: ForElector::Seen(Some(view)) }));
@@ -197,7 +197,7 @@ fn what_was_found_of_one_tenure_says_nothing_about_the_next() {
         lease.record.transitions = 2;
         let declared =
             Declaration { holder: "w3".into(), transitions: 2, acquired: None, macs: vec![THIRD], vips: vec![vip(n)] };
-        lease.notes.tenure = Some(Tenure { declared, renewed: lease.record.renewed });
+        lease.notes.tenure = Some(Tenure { declared, renewed: lease.record.renewed, unheard: false });
         let view = lease.clone();
         world.tell(Event::Input(Input::Lease { name: name.into(), event: ForElector::Seen(Some(view)) }));
     }

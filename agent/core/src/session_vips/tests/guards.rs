@@ -5,7 +5,7 @@ use super::{handover, members, mute, outage, owned, read_only, strangers, tellin
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 24] = [
+const GUARDS: [(Bug, fn()); 27] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -27,6 +27,9 @@ const GUARDS: [(Bug, fn()); 24] = [
     (Bug::ClaimsClearForEver, mute::a_node_that_answers_nothing_does_not_keep_its_vips_by_asking),
     (Bug::MuteTakes, mute::a_mute_node_leaves_the_vips_of_a_crashed_one_to_others),
     (Bug::MuteKeeps, mute::a_mute_node_gives_back_what_it_took_before_it_knew),
+    (Bug::KeepsUnheard, mute::a_mute_node_that_was_alone_gives_the_vips_to_the_node_that_comes_back),
+    (Bug::TakesFromWhoAnswers, mute::what_a_node_that_answers_offers_is_left_alone),
+    (Bug::UnheardTakesOffers, mute::where_nobody_hears_anybody_offers_move_nothing),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
     (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),
     (Bug::TellsFromBefore, members::who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed),

@@ -36,6 +36,7 @@ fn link(n: u8) -> Link {
         addresses: vec![address],
         subnets,
         up: true,
+        unheard: false,
     }
 }
 

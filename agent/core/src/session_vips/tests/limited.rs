@@ -224,6 +224,7 @@ fn an_interface_without_room_does_not_wait_for_the_next_round() {
                 addresses: vec![address],
                 subnets,
                 up: true,
+                unheard: false,
             };
             Interface { index, link, gateways: vec![] }
         };

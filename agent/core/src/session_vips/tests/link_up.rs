@@ -121,6 +121,7 @@ fn vips_on_a_link_that_stayed_up_go_on() {
         addresses: vec![address.into()],
         subnets: vec![Subnet::of(address.into(), 24)],
         up: true,
+        unheard: false,
     };
     let mac = world.hosts[n].mac.0[5];
     let first = Interface { index: 2, link: link("eth0", mac, [192, 0, 2, mac], 0), gateways: vec![] };

@@ -3,7 +3,7 @@
 use super::crash::busiest;
 use super::world::{World, ms, vip};
 use crate::rules::Rules;
-use crate::session_vips::Report;
+use crate::session_vips::{Event, Report};
 
 const VIPS: u8 = 12;
 
@@ -128,4 +128,72 @@ fn where_nobody_hears_anybody_vips_move_once() {
     world.run(ms(120_000));
     world.each_is_carried(VIPS);
     assert_eq!((carried_by(world, crashed), world.moves - moves), (0, held));
+}
+
+/// A world in which a node has all VIPs that nobody hears: it was alone while the agent of the other one was gone for a while.
+fn alone_and_mute(second_network: bool) -> World {
+    let mut world = World::new(2, &Rules::default());
+    world.second_network = second_network;
+    world.start(0);
+    world.run(ms(1_000));
+    (0..VIPS).for_each(|v| world.create(vip(v)));
+    world.run(ms(12_000));
+    world.hosts[1].unheard = true;
+    world.start(1);
+    world.run(ms(30_000));
+    assert_eq!((carried_by(&world, 0), carried_by(&world, 1)), (usize::from(VIPS), 0));
+    world.tell(0, Event::Shutdown);
+    world.run(ms(20_000));
+    assert!(world.hosts[0].exited);
+    assert_eq!((carried_by(&world, 1), served(&world)), (usize::from(VIPS), usize::from(VIPS)), "nobody else is there");
+    world
+}
+
+#[test]
+pub(super) fn a_mute_node_that_was_alone_gives_the_vips_to_the_node_that_comes_back() {
+    for second_network in [false, true] {
+        let world = &mut alone_and_mute(second_network);
+        let since = world.now;
+        world.restart(0, &Rules::default());
+        world.run(ms(40_000));
+        assert_eq!((carried_by(world, 0), carried_by(world, 1)), (usize::from(VIPS), 0), "{second_network}");
+        assert_eq!(world.worst(VIPS, since, |n| n == 0), ms(0), "it serves until it is relieved");
+        let moves = world.moves;
+        world.run(ms(120_000));
+        assert_eq!((carried_by(world, 0), world.moves), (usize::from(VIPS), moves), "and takes nothing again");
+        // It is heard again, and takes part like any other.
+        world.hosts[1].unheard = false;
+        world.run(ms(12_000));
+        world.crash(0);
+        world.run(ms(25_000));
+        assert_eq!(carried_by(world, 1), usize::from(VIPS));
+    }
+}
+
+/// All offer their VIPs, and nobody is better.
+#[test]
+pub(super) fn where_nobody_hears_anybody_offers_move_nothing() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    world.hosts.iter_mut().for_each(|host| host.unheard = true);
+    world.run(ms(60_000));
+    world.each_is_carried(VIPS);
+    let holds = |world: &World| (0..VIPS).map(|v| world.carriers(vip(v))).collect::<Vec<_>>();
+    let before = (world.moves, holds(world));
+    let idle = busiest(world);
+    world.restart(idle, &Rules::default());
+    world.run(ms(300_000));
+    assert_eq!((world.moves, holds(world)), before);
+    assert!(world.sessions.values().all(|session| session.links().iter().any(|link| link.unheard)), "all offer");
+}
+
+/// Its requests are lost, and what its kernel answers is not: it serves.
+#[test]
+pub(super) fn what_a_node_that_answers_offers_is_left_alone() {
+    let world = &mut World::settled(4, VIPS, &Rules::default());
+    let holder = busiest(world);
+    let (held, moves) = (carried_by(world, holder), world.moves);
+    world.hosts[holder].asks_in_vain = true;
+    world.run(ms(120_000));
+    assert!(world.sessions[&world.hosts[holder].name].links().iter().any(|link| link.unheard), "it offers them");
+    assert_eq!((carried_by(world, holder), world.moves), (held, moves));
 }

@@ -197,6 +197,7 @@ fn an_interface_that_leads_nowhere_makes_no_node_a_stranger() {
             addresses: vec![host.address],
             subnets: vec![Subnet::of(host.address, 24)],
             up: true,
+            unheard: false,
         };
         let nowhere = Link { name: "kube-ipvs0".into(), addresses: vec![vip(0)], subnets: vec![], ..own.clone() };
         let interfaces = [(2, own), (3, nowhere)].map(|(index, link)| Interface { index, link, gateways: vec![] });
@@ -225,6 +226,7 @@ fn an_address_of_a_node_on_another_segment_does_not_count() {
         addresses: std::iter::once(address).chain(own).collect(),
         subnets: vec![Subnet::of(address, 24)],
         up: true,
+        unheard: false,
     };
     let here = link("eth0", host.address, vec![]);
     let elsewhere = link("eth1", "198.51.100.1".parse().unwrap(), vec![vip(0)]);

@@ -65,6 +65,8 @@ pub(super) struct Host {
     pub(super) deaf: bool,
     /// Its frames are lost; it hears the others.
     pub(super) unheard: bool,
+    /// Its requests are lost. What its kernel answers is not.
+    pub(super) asks_in_vain: bool,
     /// Its kernel answers no probe: requests and announcements leave, and replies do not.
     pub(super) unanswering: bool,
     /// The cable of its first interface is pulled.
@@ -192,6 +194,7 @@ impl World {
                 group: 0,
                 deaf: false,
                 unheard: false,
+                asks_in_vain: false,
                 unanswering: false,
                 pulled: false,
                 refuses: vec![],
@@ -272,6 +275,7 @@ impl World {
             addresses: std::iter::once(host.address).chain(host.own.iter().copied()).collect(),
             subnets: vec![Subnet::of(host.address, 24)],
             up: !host.pulled,
+            unheard: false,
         };
         let mut interfaces = vec![Interface { index: FIRST, link, gateways: vec![GATEWAY] }];
         if self.second_network {
@@ -283,6 +287,7 @@ impl World {
                 addresses: vec![address],
                 subnets: vec![Subnet::of(address, 24)],
                 up: true,
+                unheard: false,
             };
             interfaces.push(Interface { index: SECOND, link, gateways: vec![] });
         }
@@ -562,7 +567,7 @@ impl World {
     fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
         let asker = &self.hosts[n];
         let interface = interface_of(address);
-        if asker.deaf || asker.unheard || interface == FIRST && asker.pulled {
+        if asker.deaf || asker.unheard || asker.asks_in_vain || interface == FIRST && asker.pulled {
             return;
         }
         let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n, interface));

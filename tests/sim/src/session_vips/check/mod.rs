@@ -5,6 +5,8 @@ mod settle;
 mod single;
 mod writes;
 
+pub(super) use writes::gives;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bounds;
@@ -38,9 +40,9 @@ pub struct Checks {
     began: BTreeMap<String, Nanos>,
     /// Incarnations that a member object has told of.
     pub(super) published: BTreeSet<(String, String, u32)>,
-    /// When a node that was leaving stayed after all.
+    /// When a node that was leaving stayed after all, or offers no more.
     withdrawn: BTreeMap<String, Nanos>,
-    /// When a host was last told that a node is leaving: its watch may be behind.
+    /// When a host was last told that a node is leaving, or offers VIPs: its watch may be behind.
     pub(super) told_leaving: BTreeMap<(usize, String), Nanos>,
     /// When a host last heard another host answer for a VIP that the record has long named that host for: listener, sender.
     heard_held: BTreeMap<(usize, usize), Nanos>,

@@ -25,12 +25,17 @@ const WITHDRAWN: Nanos = 10 * SECOND;
 /// Another host's frame may be minded for so long, by an agent that was stopped meanwhile.
 const CLAIMED: Nanos = 40 * SECOND;
 
+/// Whether others may take VIPs of that session: all of them, or those on a link where nobody answers the node.
+pub fn gives(session: &View) -> bool {
+    session.is_leaving() || session.offers()
+}
+
 impl World<'_, SessionVips> {
     /// A node's session is about to be written.
     pub fn check_session_write(&mut self, by: usize, before: Option<&View>, after: &View) {
         let key = |v: &View| (v.node.clone(), v.uid.clone(), v.record.transitions);
         if after.is_live() {
-            if before.is_some_and(View::is_leaving) && !after.is_leaving() {
+            if before.is_some_and(gives) && !gives(after) {
                 self.checks.withdraws(&after.node, self.now);
             }
             if before.is_none_or(|b| !b.is_live() || b.incarnation() != after.incarnation()) {
@@ -276,7 +281,7 @@ impl World<'_, SessionVips> {
         let told = lately(told) || slept && told.is_some();
         let withdrawn = self.checks.withdrawn.get(&before.node);
         let withdrawn = lately(withdrawn) || told && withdrawn.is_some();
-        let consents = before.to.is_some() || session.is_some_and(View::is_leaving) || withdrawn;
+        let consents = before.to.is_some() || session.is_some_and(gives) || withdrawn;
         if live && !consents && !self.is_restored() {
             let text = format!("{name} takes VIP {vip} from {}, whose session has not ended", before.node);
             return self.violated(Rule::Record, text);
