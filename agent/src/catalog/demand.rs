@@ -26,11 +26,8 @@ impl Catalog {
         if !by_label && users.is_empty() {
             return Some(None);
         }
-        let local: Vec<&Service> = users.iter().copied().filter(|service| service.is_local()).collect();
-        if local.iter().any(|service| !self.covered.contains_key(&service.metadata.key())) {
-            return None;
-        }
-        let local = (!local.is_empty()).then(|| Arc::new(self.common_nodes(&local)));
+        let users = having(users, address);
+        let local = self.common_nodes(&users)?;
         let notes = &object.metadata.annotations;
         let by_service = users.iter().find_map(|service| service.metadata.annotations.service_interface.as_deref());
         let interface = by_service.or(notes.interface.as_deref()).and_then(text::interface);
@@ -57,24 +54,43 @@ impl Catalog {
         if self.stated.is_some() { vec![] } else { service.had().collect() }
     }
 
-    /// The nodes with an endpoint of each of these Services. Ready endpoints count; where a Service has none, serving
-    /// ones count.
-    pub(super) fn common_nodes(&self, services: &[&Service]) -> BTreeSet<String> {
+    /// The nodes to which Services with `externalTrafficPolicy: Local` tie a VIP: those with an endpoint of each of them. Ready endpoints
+    /// count; where a Service has none, serving ones count. One without endpoints ties to no node a VIP that others have too.
+    /// `Some(None)`: any node will do. None: not all endpoints are known yet.
+    #[expect(clippy::option_option, reason = "not known is another thing than not tied")]
+    pub(super) fn common_nodes(&self, users: &[&Service]) -> Option<Option<Arc<BTreeSet<String>>>> {
         let mut common: Option<BTreeSet<String>> = None;
-        for service in services {
+        for service in users.iter().filter(|service| service.is_local()) {
+            if !self.covered.contains_key(&service.metadata.key()) {
+                return None;
+            }
             let slices = self.slices_of.get(&service.metadata.key()).into_iter().flatten();
             let nodes: Vec<(&str, bool)> =
                 slices.filter_map(|key| self.slices.get(key)).flat_map(Slice::nodes).collect();
             let any_ready = nodes.iter().any(|(_, ready)| *ready);
             let mut of: BTreeSet<String> =
                 nodes.iter().filter(|(_, ready)| *ready || !any_ready).map(|(node, _)| (*node).to_owned()).collect();
+            if of.is_empty() {
+                continue;
+            }
             if let Some(common) = common {
                 of.retain(|node| common.contains(node));
             }
             common = Some(of);
         }
-        common.unwrap_or_default()
+        let nowhere = !users.is_empty() && users.iter().all(|service| service.is_local());
+        Some(common.or_else(|| nowhere.then(BTreeSet::new)).map(Arc::new))
     }
+}
+
+/// The Services that say where a VIP belongs: those whose status shows the address, for the allocator puts it there. Others name it in their
+/// annotations alone: they wait for it, or somebody has written it there. They count where none shows it yet.
+fn having(mut users: Vec<&Service>, address: IpAddr) -> Vec<&Service> {
+    let shows = |service: &Service| service.shown().any(|ip| ip == address);
+    if users.iter().any(|service| shows(service)) {
+        users.retain(|service| shows(service));
+    }
+    users
 }
 
 /// Where a VIP belongs, as text for people.

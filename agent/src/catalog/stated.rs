@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use super::{Catalog, Classes};
 use crate::api::objects::{IpAddress, Key, Service};
@@ -94,11 +93,7 @@ impl Catalog {
         if users.is_empty() {
             return Some(None);
         }
-        let local: Vec<&Service> = users.iter().copied().filter(|service| service.is_local()).collect();
-        if local.iter().any(|service| !self.covered.contains_key(&service.metadata.key())) {
-            return None;
-        }
-        let local = (!local.is_empty()).then(|| Arc::new(self.common_nodes(&local)));
+        let local = self.common_nodes(&users)?;
         let interface = users.iter().find_map(|service| service.metadata.annotations.service_interface.as_deref());
         let interface = interface.and_then(super::text::interface).unwrap_or_else(|| self.interface.clone());
         Some(Some(Demand { interface, local, ..Demand::of(address) }))

@@ -348,6 +348,55 @@ fn services_that_share_an_address_need_a_node_in_common() {
     assert_eq!(demand.local.as_deref(), Some(&["n2".to_owned()].into()));
 }
 
+/// A Service whose status shows 10.0.0.5, or none.
+fn shown(name: &str, policy: &str, shows: bool, interface: &str) -> Service {
+    let ingress = if shows { json!([{"ip": "10.0.0.5"}]) } else { json!([]) };
+    let annotations = json!({"mooring.dev/ip-addresses": "shop/a=10.0.0.5", "kube-vip.io/serviceInterface": interface});
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "shop", "name": name, "annotations": annotations},
+        "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
+        "status": {"loadBalancer": {"ingress": ingress}},
+    }))
+    .unwrap()
+}
+
+/// Whoever may write Services can write the record of another one's address on theirs. The status is the allocator's.
+#[test]
+fn who_only_says_that_it_has_an_address_keeps_it_from_no_node() {
+    for policy in ["Local", "Cluster"] {
+        let mut catalog = listed();
+        catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+        catalog.take(Seen::Services(Change::One(shown("home", "Cluster", false, ""))));
+        catalog.take(Seen::Services(Change::One(shown("forged", policy, false, "nosuch0"))));
+        let of = catalog.local_services().clone();
+        catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(vec![slice("s", "forged", &[("n9", true)])])));
+        catalog.take(Seen::Services(Change::One(shown("home", "Cluster", true, ""))));
+        let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
+        assert_eq!((demand.local.as_deref(), &demand.interface), (None, &catalog.interface), "{policy}");
+        catalog.take(Seen::Services(Change::One(shown("forged", policy, true, ""))));
+        let demand = catalog.demand_of(ip("10.0.0.5")).unwrap();
+        assert_eq!(demand.local.is_some(), policy == "Local", "it has the address, too");
+    }
+}
+
+#[test]
+fn a_local_service_without_endpoints_keeps_a_shared_address_from_no_node() {
+    let mut catalog = listed();
+    catalog.take(Seen::Addresses(0, Change::One(for_service("a", "10.0.0.5"))));
+    for (name, policy) in [("home", "Cluster"), ("guest", "Local")] {
+        catalog.take(Seen::Services(Change::One(shown(name, policy, true, ""))));
+    }
+    let of = catalog.local_services().clone();
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::All(vec![])));
+    let local = |catalog: &Catalog| catalog.demand_of(ip("10.0.0.5")).unwrap().local.as_deref().cloned();
+    assert_eq!(local(&catalog), None);
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::One(slice("s", "guest", &[("n2", true)]))));
+    assert_eq!(local(&catalog), Some(["n2".to_owned()].into()));
+    catalog.take(Seen::Slices(Dealt::to_one(&of), Change::Gone(slice("s", "guest", &[]))));
+    catalog.take(Seen::Services(Change::Gone(shown("home", "Cluster", true, ""))));
+    assert_eq!(local(&catalog), Some([].into()), "alone, it is served nowhere");
+}
+
 /// `shop/a` has 10.0.0.5, `shop/b` has 10.0.0.6.
 fn with_two_local_services() -> Catalog {
     let mut catalog = listed();
