@@ -20,7 +20,7 @@ use crate::runner::Ctx;
 pub async fn to_its_server_alone(_: &mut Ctx<()>) -> Result<()> {
     let (rig, phpipam) = up().await?;
     let other = PhpIpam::start(&rig.server.lab().host("client")?)?;
-    let (subnet, elsewhere) = (phpipam.subnet([192, 0, 2, 0], 28, None), other.subnet([192, 0, 2, 16], 28, None));
+    let (subnet, elsewhere) = (phpipam.subnet([10, 9, 0, 0], 22, None), other.subnet([192, 0, 2, 16], 28, None));
     let both = format!("https://ipam.example.com/api\n{}/", phpipam.endpoint());
     for (name, data) in [
         ("nobodys", json!({"username": USER, "password": PASSWORD})),
@@ -43,6 +43,29 @@ pub async fn to_its_server_alone(_: &mut Ctx<()>) -> Result<()> {
     claim(&scope, "right", &pool).await?;
     all_bound(&scope, &phpipam, 1).await?;
     ensure!(other.logins() == 0, "{} log-ins at a server that no Secret names", other.logins());
+    // The Secret names another server from now on. It is read again within 15 s, when something is to be done.
+    let data = json!({"endpoint": other.endpoint(), "username": USER, "password": "another"});
+    let meta = json!({"name": "several", "namespace": "mooring-system"});
+    rig.server.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": data})).await?;
+    for n in 0.. {
+        let name = format!("later{n}");
+        claim(&scope, &name, &pool).await?;
+        let what = format!("claim {name} to be bound or refused");
+        let decided = rig.world.until(&what, |state| {
+            let claim = state.get(CLAIM, &scope.ns, &name)?;
+            let refused = ready(claim).is_some_and(|(is, why, _)| !is && why == "PoolNotReady");
+            let bound = claim.pointer("/status/addressRef/name").is_some();
+            (bound || refused).then_some(refused)
+        });
+        if decided.await? {
+            break;
+        }
+        ensure!(n < 900, "the credential goes on being sent to the server that the Secret named before");
+    }
+    let before = phpipam.requests();
+    claim(&scope, "last", &pool).await?;
+    scope.refused_with("last", "PoolNotReady", "does not name").await?;
+    ensure!(phpipam.requests() == before, "the Secret does not name the server any more");
     allocator.stop().await
 }
 

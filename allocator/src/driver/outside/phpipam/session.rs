@@ -117,8 +117,9 @@ impl PhpIpam {
         if let Some(session) = state.session.as_ref().filter(|session| session.secret == secret) {
             return Ok(session.clone());
         }
+        // What was opened with an earlier Secret ends here, whether or not the new one can be used.
+        (state.session, state.token, state.refused) = (None, None, None);
         let session = Rc::new(self.open(secret).map_err(Failure::Refused)?);
-        (state.token, state.refused) = (None, None);
         state.session = Some(session.clone());
         Ok(session)
     }
