@@ -272,7 +272,9 @@ impl SessionVips {
         let shown = self.sessions.member_since(node).map_or(since, |shown| shown.max(since));
         let set_back = self.publishing.set_back.is_some_and(|at| !self.sessions.is_listed_since(at));
         // While the API was away, a backup may have been restored.
-        let before_outage = node != self.rules.node && !self.knows_since_back();
+        let known = self.sessions.get(node).map_or(since, |peer| peer.changed);
+        let back = self.api.back.filter(|back| known <= *back && node != self.rules.node);
+        let before_outage = back.is_some_and(|back| !self.sessions.is_listed_since(back));
         let set_back = (set_back || before_outage) && !planted!(TellsFromBefore);
         let unlisted = (behind || by_list) && !self.sessions.is_listed_since(shown) && !planted!(TellsUnlisted);
         if set_back || unlisted {

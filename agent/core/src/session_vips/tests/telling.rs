@@ -168,7 +168,7 @@ pub(super) fn an_end_is_told_though_the_judge_of_another_segment_wrote_it_and_di
         }
         world.crash(third);
         // Any node that happens to know tells the end within half a minute.
-        world.run(ms(5_000));
+        world.run(ms(10_000));
         assert!(!world.members[&name].copy.is_live(), "{name}");
         seen += 1;
     }
