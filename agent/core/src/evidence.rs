@@ -7,13 +7,14 @@
 //! their recipient (ARP suppression answers broadcasts for hosts that are gone). So the silence of one host counts only if another
 //! one has answered a probe of the same form.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::core::Probe;
+use super::mac::Mac;
 use super::planted::planted;
 use super::time::Time;
 
@@ -67,17 +68,59 @@ impl Form {
     }
 }
 
-/// For so long after a broadcast an answer may be to that, and not to a probe that went to one host. Where windows are short, for half
-/// of one.
+/// For so long after a broadcast an answer is one to that, whatever else was asked. Where windows are short, for half of one.
 const ON_ITS_WAY: Duration = Duration::from_millis(20);
+/// For so long it may be: a switch may answer for a host only after its controller was asked, and Linux answers as a proxy within 0.8 s
+/// (`proxy_delay`).
+const LATE: Duration = Duration::from_secs(1);
+/// So many broadcasts, and answers, are remembered for each question.
+const MOST: usize = 64;
 
 /// What this node has asked by broadcast lately: an answer does not say to which probe. So a probe to one host does not leave beside a
 /// broadcast for the same address, but a little later.
 #[derive(Clone, Debug)]
 pub struct Broadcasts {
     on_its_way: Duration,
-    sent: BTreeMap<Question, Time>,
+    asked: BTreeMap<Question, Asked>,
     later: Vec<(Time, Probe)>,
+}
+
+/// The broadcasts with one question, within [`LATE`], and who has answered since.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    sent: VecDeque<Time>,
+    heard: VecDeque<(Time, Mac)>,
+}
+
+impl Asked {
+    /// Forgets what is over. True: nothing is left.
+    fn is_over(&mut self, now: Time) -> bool {
+        while self.sent.front().is_some_and(|at| now.since(*at) > LATE) || self.sent.len() > MOST {
+            self.sent.pop_front();
+        }
+        let first = self.sent.front().copied();
+        while self.heard.front().is_some_and(|(at, _)| first.is_none_or(|first| *at < first)) || self.heard.len() > MOST
+        {
+            self.heard.pop_front();
+        }
+        self.sent.is_empty()
+    }
+
+    /// A host has answered. True: that may be to a broadcast. It is none if, since each of them, the host has answered more often than it was
+    /// asked so.
+    fn answers_all(&mut self, now: Time, mac: Mac) -> bool {
+        self.heard.push_back((now, mac));
+        if self.is_over(now) {
+            return false;
+        }
+        let since = |first: Time| self.heard.iter().filter(|(at, by)| *by == mac && *at >= first).count();
+        let sent = self.sent.len();
+        self.sent.iter().enumerate().any(|(before, at)| since(*at) <= sent - before)
+    }
+
+    fn was_sent_within(&self, now: Time, time: Duration) -> bool {
+        self.sent.back().is_some_and(|at| now.since(*at) <= time)
+    }
 }
 
 /// The interface, the address that is asked for, and who asks.
@@ -85,7 +128,7 @@ type Question = (u32, IpAddr, Sender);
 
 impl Default for Broadcasts {
     fn default() -> Self {
-        Self { on_its_way: ON_ITS_WAY, sent: BTreeMap::new(), later: vec![] }
+        Self { on_its_way: ON_ITS_WAY, asked: BTreeMap::new(), later: vec![] }
     }
 }
 
@@ -99,8 +142,10 @@ impl Broadcasts {
 
     /// Which of these probes leave now, and which of earlier ones.
     pub fn leave(&mut self, now: Time, probes: Vec<Probe>) -> Vec<Probe> {
-        self.sent.retain(|_, at| now.since(*at) <= self.on_its_way);
-        self.sent.extend(probes.iter().filter(|probe| probe.to.is_none()).map(|probe| (question(probe), now)));
+        self.asked.retain(|_, asked| !asked.is_over(now));
+        for probe in probes.iter().filter(|probe| probe.to.is_none()) {
+            self.asked.entry(question(probe)).or_default().sent.push_back(now);
+        }
         let mut leave = vec![];
         self.later.retain(|(due, probe)| {
             let leaves = *due <= now;
@@ -108,7 +153,9 @@ impl Broadcasts {
             !leaves
         });
         for probe in probes {
-            match self.sent.get(&question(&probe)).filter(|_| probe.to.is_some()) {
+            let asked = self.asked.get(&question(&probe)).filter(|_| probe.to.is_some());
+            let lately = asked.and_then(|asked| asked.sent.back()).filter(|at| now.since(**at) <= self.on_its_way);
+            match lately {
                 Some(at) if !planted!(BelievesBroadcasts) => {
                     let due = *at + self.on_its_way + self.on_its_way / 4;
                     if self.later.iter().all(|(_, waits)| *waits != probe) {
@@ -127,31 +174,43 @@ impl Broadcasts {
         self.later.iter().map(|(due, _)| *due).min()
     }
 
-    /// How a host spoke, by what was asked lately.
-    #[must_use]
-    pub fn judge(&self, now: Time, interface: u32, address: IpAddr, form: Form) -> Form {
-        let lately =
-            |sender| self.sent.get(&(interface, address, sender)).is_some_and(|at| now.since(*at) <= self.on_its_way);
-        let mut senders = [Sender::Unspecified, Sender::Own].into_iter().filter(|by| form.answers(address, *by));
-        match form {
-            Form::Answer(sender) if senders.any(lately) && !planted!(BelievesBroadcasts) => Form::AnswerToAll(sender),
-            form => form,
-        }
+    /// How a host spoke, by what was asked lately. An answer does not say to which probe. A host answers a broadcast once: who has answered
+    /// more often than it was asked so has answered a probe that went to it alone. `is_vip`: the address may be one of a host that is gone,
+    /// for which a switch still answers, however late.
+    pub fn judge(
+        &mut self,
+        now: Time,
+        interface: u32,
+        (address, mac): (IpAddr, Mac),
+        form: Form,
+        is_vip: bool,
+    ) -> Form {
+        let Form::Answer(sender) = form else { return form };
+        let Some(asked) = self.asked.get_mut(&(interface, address, as_asked(address, sender))) else { return form };
+        let late = asked.answers_all(now, mac) && is_vip && !planted!(BelievesLateAnswers);
+        let to_all = late || asked.was_sent_within(now, self.on_its_way);
+        if to_all && !planted!(BelievesBroadcasts) { Form::AnswerToAll(sender) } else { form }
     }
 }
 
-const fn question(probe: &Probe) -> Question {
-    (probe.interface, probe.address, probe.sender)
+fn question(probe: &Probe) -> Question {
+    (probe.interface, probe.address, as_asked(probe.address, probe.sender))
+}
+
+/// The sender by which questions are told apart: in IPv6 all have one.
+const fn as_asked(address: IpAddr, sender: Sender) -> Sender {
+    if address.is_ipv6() { Sender::Own } else { sender }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mac::Mac;
 
     const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
     const ALL: Probe = Probe { interface: 2, address: GATEWAY, to: None, sender: Sender::Own };
-    const ALONE: Probe = Probe { to: Some(Mac([2, 0, 0, 0, 0, 1])), ..ALL };
+    const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    const OTHER: Mac = Mac([2, 0, 0, 0, 0, 2]);
+    const ALONE: Probe = Probe { to: Some(HOST), ..ALL };
 
     fn at(ms: u64) -> Time {
         Time::from_nanos(ms * 1_000_000)
@@ -163,12 +222,32 @@ mod tests {
         assert_eq!(broadcasts.leave(at(0), vec![ALONE]), [ALONE]);
         assert_eq!(broadcasts.leave(at(100), vec![ALONE, ALL]), [ALL]);
         let answer = Form::Answer(Sender::Own);
-        assert_eq!(broadcasts.judge(at(101), 2, GATEWAY, answer), Form::AnswerToAll(Sender::Own));
-        assert_eq!(broadcasts.judge(at(101), 3, GATEWAY, answer), answer, "another interface");
+        assert_eq!(broadcasts.judge(at(101), 2, (GATEWAY, HOST), answer, true), Form::AnswerToAll(Sender::Own));
+        assert_eq!(broadcasts.judge(at(101), 3, (GATEWAY, HOST), answer, true), answer, "another interface");
         assert_eq!(broadcasts.leave(at(110), vec![ALONE]), [], "it waits already");
         assert_eq!(broadcasts.next(), Some(at(125)));
         assert_eq!(broadcasts.leave(at(125), vec![]), [ALONE]);
-        assert_eq!((broadcasts.next(), broadcasts.judge(at(126), 2, GATEWAY, answer)), (None, answer));
+        assert_eq!((broadcasts.next(), broadcasts.judge(at(126), 2, (GATEWAY, HOST), answer, true)), (None, answer));
+    }
+
+    /// A switch answers for a host that is gone, as late as it likes; and a host that is there answers each probe.
+    #[test]
+    fn a_late_answer_to_a_broadcast_is_none_of_the_host_alone() {
+        let (answer, to_all) = (Form::Answer(Sender::Own), Form::AnswerToAll(Sender::Own));
+        for late in [1, 50, 200, 800] {
+            let mut broadcasts = Broadcasts::default();
+            broadcasts.leave(at(0), vec![ALL]);
+            broadcasts.leave(at(30), vec![ALONE]);
+            assert_eq!(broadcasts.judge(at(late), 2, (GATEWAY, HOST), answer, true), to_all, "{late} ms");
+        }
+        let mut broadcasts = Broadcasts::default();
+        for n in 0..20 {
+            broadcasts.leave(at(n * 250), vec![ALL]);
+            assert_eq!(broadcasts.judge(at(n * 250 + 1), 2, (GATEWAY, HOST), answer, true), to_all, "broadcast {n}");
+            broadcasts.leave(at(n * 250 + 50), vec![ALONE]);
+            assert_eq!(broadcasts.judge(at(n * 250 + 51), 2, (GATEWAY, HOST), answer, true), answer, "broadcast {n}");
+            assert_eq!(broadcasts.judge(at(n * 250 + 100), 2, (GATEWAY, OTHER), answer, true), to_all, "broadcast {n}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Bug {
     AnyFamily,
     /// An answer to a broadcast counts, whether or not the host that it names answers.
     BelievesBroadcasts,
+    /// The same, if the answer comes later than most do.
+    BelievesLateAnswers,
     /// Whoever answers for a VIP of a holder is the holder.
     AnyOwnerIsHolder,
     /// The node that handed the VIPs over, and serves until it hears its successor, is taken for another owner.
@@ -46,6 +48,8 @@ pub enum Bug {
     RefusedTimeCounts,
     /// A VIP whose record was deleted is taken while the fence of the node may last that carries it.
     TakesFromTheHanging,
+    /// Who was never heard counts as gone as soon as the API falls silent.
+    UnheardAreGone,
     /// Whoever carries VIPs provisionally is a foreign owner to those that look for them.
     OnlyHoldersCarry,
     /// What a router with proxy ARP answers for a VIP counts, whoever has the VIP.

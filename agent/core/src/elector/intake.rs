@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::turns::Turns;
 use super::{Elector, Role, Vip};
 use crate::action::{Action, Report, Why};
 use crate::core::NO_INTERFACE;
@@ -146,12 +147,16 @@ impl Elector {
         }
     }
 
-    fn heard(&mut self, address: IpAddr, mac: Mac, form: Form) {
+    fn heard(&mut self, address: IpAddr, mac: Mac, mut form: Form) {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }
         let now = self.step.at.now;
-        let form = self.segment.broadcasts.judge(now, NO_INTERFACE, address, form);
+        // Whoever has many electors has judged by what all of them ask.
+        if self.segment.turns == Turns::Alone {
+            let is_vip = self.vips.contains_key(&address);
+            form = self.segment.broadcasts.judge(now, NO_INTERFACE, (address, mac), form, is_vip);
+        }
         if form.is_answer() && self.is_echo(address) {
             self.segment.echo.heard(now, address, form);
             self.is_heard();

@@ -169,10 +169,11 @@ impl LeaseVips {
             }
             Event::Heard { interface, address, mac, form } => {
                 // On another segment the address may be a host's by right.
-                if self.places.of_vip(address).is_some_and(|own| own != interface) {
+                let own = self.places.of_vip(address);
+                if own.is_some_and(|own| own != interface) {
                     return;
                 }
-                let form = self.batch.judge(at.now, interface, address, form);
+                let form = self.batch.judge(at.now, interface, (address, mac), form, own.is_some());
                 let is_gateway = self.places.interfaces.iter().any(|one| one.gateways.contains(&address));
                 let answering = self.watch.heard(at.now, interface, address, mac, form, is_gateway);
                 self.heard_again(at, answering);

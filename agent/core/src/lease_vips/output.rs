@@ -10,6 +10,7 @@ use crate::core::{Interface, NO_INTERFACE, Probe, Vip};
 use crate::event::Node;
 use crate::evidence::{Broadcasts, Form, Sender};
 use crate::frames::{Frames, Purpose};
+use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
 use crate::witness;
@@ -130,8 +131,8 @@ impl Batch {
     }
 
     /// How a host spoke, by what all electors have asked lately.
-    pub(super) fn judge(&self, now: Time, interface: u32, address: IpAddr, form: Form) -> Form {
-        self.broadcasts.judge(now, interface, address, form)
+    pub(super) fn judge(&mut self, now: Time, on: u32, host: (IpAddr, Mac), form: Form, is_vip: bool) -> Form {
+        self.broadcasts.judge(now, on, host, form, is_vip)
     }
 
     pub(super) fn carry(&mut self, address: IpAddr, deadline: Time) {

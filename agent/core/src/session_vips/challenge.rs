@@ -33,9 +33,9 @@ impl SessionVips {
         if self.node.macs.contains(&mac) || !mac.is_host() {
             return;
         }
-        let form = self.segment.broadcasts.judge(self.step.at.now, index, address, form);
-        self.is_heard(index, form);
         let known = self.vips.contains_key(&address);
+        let form = self.segment.broadcasts.judge(self.step.at.now, index, (address, mac), form, known);
+        self.is_heard(index, form);
         self.watches_heard(index, address, (mac, form), known);
         if known && !self.is_of_segment(index, address) {
             return;

@@ -11,9 +11,13 @@ use super::vip::Vip;
 use crate::action::Cause;
 use crate::peers::SILENT_ROUND;
 use crate::placement::mix;
+use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::time::Time;
 
+/// Where the holder was never heard, the API must have been away for so long: a call to an API server that hangs goes to the next one after
+/// a second, and until then looks like an outage.
+const AWAY_UNHEARD: Duration = Duration::from_secs(3);
 /// A look that ended longer ago would say too little.
 const LONGEST_TURN: Duration = Duration::from_millis(500);
 
@@ -36,7 +40,10 @@ impl SessionVips {
             return;
         };
         let off = vip.hold_off;
-        if !self.due(away + AWAY) || !self.due(off) {
+        let never = vip.holder().is_some_and(|holder| self.is_never_heard(&holder.node));
+        let never = never && matches!(state, RecordState::Others { .. }) && !planted!(UnheardAreGone);
+        let after = if never { AWAY_UNHEARD } else { AWAY };
+        if !self.due(away + after) || !self.due(off) {
             return;
         }
         if vip.taking.free_since.is_none() {

@@ -390,6 +390,13 @@ impl SessionVips {
         self.watches.get(node).is_some_and(Watch::is_free)
     }
 
+    /// Whether a node has never answered: where nodes do not hear each other, its silence shows nothing.
+    pub(super) fn is_never_heard(&self, node: &str) -> bool {
+        let views = self.watches.get(node).map(|watch| &watch.views);
+        let watched = views.is_some_and(|views| views.iter().any(|view| view.answered.is_some()));
+        !watched && !self.segment.peers.was_heard(node)
+    }
+
     pub(super) fn forget_witness(&mut self, node: &str) {
         if let Some(watch) = self.watches.get_mut(node) {
             watch.silent_since = None;

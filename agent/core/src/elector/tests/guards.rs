@@ -4,11 +4,12 @@ use super::{handover, health, new_vips, one_way, outage, proxied, read_only};
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 21] = [
+const GUARDS: [(Bug, fn()); 22] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
     ),
+    (Bug::BelievesLateAnswers, outage::nor_to_one_that_answers_late),
     (Bug::BelievesBroadcasts, new_vips::a_new_vip_that_only_the_network_answers_for_is_carried),
     (Bug::BelievesProxies, proxied::a_crash_is_noticed_before_the_lease_ends),
     (Bug::BelievesProxies, proxied::of_two_nodes_the_other_takes_the_lease_when_it_has_ended),

@@ -1,5 +1,7 @@
 //! The API is away: nothing happens to traffic.
 
+use std::time::Duration;
+
 use super::world::{Api, VIP, World, ms};
 use crate::action::{Report, Why};
 use crate::event::Event;
@@ -57,19 +59,32 @@ fn a_vip_that_its_fence_ended_was_not_removed_by_others() {
 }
 
 /// ARP suppression (EVPN, NSX, OVN) answers for the holder that crashed, and for everybody else.
-#[test]
-pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+fn network_answers_for_the_dead(late: Duration) {
     let (mut world, holder) = World::settled(3, &Rules::default());
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));
     world.suppressed = vec![(VIP, world.hosts[holder].mac)];
+    world.suppressed_late = late;
     let since = world.now;
     world.crash(holder);
     world.run(ms(20_000));
     assert!(world.time_with(since, |n| n == 0) < ms(2_500));
     assert_eq!(world.owners().len(), 1);
     let yielded = |n: usize| world.reported(n, |report| *report == Report::LetGo(Why::Yielded));
-    assert_eq!((0..3).map(yielded).sum::<usize>(), 0);
+    assert_eq!((0..3).map(yielded).sum::<usize>(), 0, "{late:?}");
+}
+
+#[test]
+pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+    network_answers_for_the_dead(ms(0));
+}
+
+/// A switch may have to ask its controller first.
+#[test]
+pub(super) fn nor_to_one_that_answers_late() {
+    for late in [30, 50, 100, 200, 700] {
+        network_answers_for_the_dead(ms(late));
+    }
 }
 
 #[test]

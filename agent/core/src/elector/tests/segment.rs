@@ -87,6 +87,7 @@ impl World {
         let foreign = address == VIP && self.stranger || self.foreign.contains(&address);
         answers.extend((foreign && asker.group == 0).then_some(STRANGER));
         let suppressed = self.suppressed.iter().find(|(of, mac)| *of == address && to.is_none() && *mac != asker.mac);
+        let late = if suppressed.is_some() { self.suppressed_late } else { ms(0) };
         if let Some((_, mac)) = suppressed {
             answers = vec![*mac];
         }
@@ -102,7 +103,7 @@ impl World {
                 continue;
             }
             let after = if self.foreign_first && mac == STRANGER { self.wire } else { self.wire * 2 };
-            self.put(after, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
+            self.put(after + late, Item::To(n, Event::Heard { address, mac, form: Form::Answer(sender) }));
         }
     }
 

@@ -86,6 +86,8 @@ pub(super) struct World {
     /// The network answers broadcasts for these addresses with these MAC addresses, whoever is there (ARP suppression). An announcement
     /// changes that.
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
+    /// Such an answer comes so much later.
+    pub(super) suppressed_late: Duration,
     /// Of a thousand frames so many are lost, each way.
     pub(super) loss: u64,
     /// What decides which: never zero.
@@ -124,6 +126,7 @@ impl World {
             stranger: false,
             foreign: vec![],
             suppressed: vec![],
+            suppressed_late: ms(0),
             loss: 0,
             random: 1,
             foreign_first: false,

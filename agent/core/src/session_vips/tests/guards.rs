@@ -5,7 +5,7 @@ use super::{handover, members, mute, outage, owned, read_only, strangers, tellin
 use crate::planted::{Bug, is_found_by};
 
 /// A bug, and a test that fails with it.
-const GUARDS: [(Bug, fn()); 27] = [
+const GUARDS: [(Bug, fn()); 29] = [
     (
         Bug::BelievesBroadcasts,
         outage::who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead,
@@ -31,6 +31,8 @@ const GUARDS: [(Bug, fn()); 27] = [
     (Bug::TakesFromWhoAnswers, mute::what_a_node_that_answers_offers_is_left_alone),
     (Bug::UnheardTakesOffers, mute::where_nobody_hears_anybody_offers_move_nothing),
     (Bug::AsksNothing, members::an_old_member_object_that_stays_is_asked_about_once),
+    (Bug::BelievesLateAnswers, outage::nor_to_one_that_answers_late),
+    (Bug::UnheardAreGone, outage::a_moment_without_the_api_moves_nothing_where_nodes_do_not_hear_each_other),
     (Bug::NeverSetBack, members::who_sees_that_the_store_was_set_back_lists_at_once),
     (Bug::TellsFromBefore, members::who_sees_that_the_store_was_set_back_tells_nothing_before_it_has_listed),
     (Bug::TellsFromBefore, members::who_was_without_the_api_tells_of_no_end_before_it_has_listed),

@@ -14,7 +14,9 @@ use crate::session_vips::{Event, Input, Report};
 /// The API answers more slowly than a challenge waits, and the last holder hears its successor late.
 #[test]
 pub(super) fn a_planned_hand_over_overlaps_though_the_api_is_slow() {
-    for (delay, wire) in [(150, 0), (300, 0), (300, 20), (600, 40), (250, 120)] {
+    for (delay, wire) in
+        [(150, 0), (300, 0), (300, 20), (600, 40), (250, 120), (600, 120), (300, 200), (600, 250), (150, 300)]
+    {
         let world = &mut World::settled(3, 12, &Rules::default());
         let (since, leaves) = (world.now, busiest(world));
         world.hosts.iter_mut().for_each(|host| host.delay = ms(delay));

@@ -1,5 +1,7 @@
 //! The API is away: nothing happens to traffic.
 
+use std::time::Duration;
+
 use super::crash::busiest;
 use super::world::{Api, World, ms, vip};
 use crate::rules::Rules;
@@ -45,9 +47,9 @@ fn a_crash_without_an_api_is_made_up_for() {
 }
 
 /// ARP suppression (EVPN, NSX, OVN) answers for the node that crashed.
-#[test]
-pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+fn network_answers_for_the_dead(late: Duration) {
     let world = &mut World::settled(4, 40, &Rules::default());
+    world.suppressed_late = late;
     world.set_api_everywhere(Api::Refused);
     world.run(ms(5_000));
     let (since, gone) = (world.now, busiest(world));
@@ -59,9 +61,39 @@ pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answe
     assert!(silent < ms(6_000), "{silent:?}");
     let taken = world.now;
     world.run(ms(20_000));
-    assert!(world.worst(40, taken, |n| n != 1).is_zero(), "nothing goes to and fro");
+    assert!(world.worst(40, taken, |n| n != 1).is_zero(), "answers {late:?} late: nothing goes to and fro");
     let told = |n| world.reported(n, |report| matches!(report, Report::Echo { .. }));
     assert_eq!((0..4).map(told).sum::<usize>(), 0, "other hosts answer all probes");
+}
+
+#[test]
+pub(super) fn who_carries_without_the_api_does_not_yield_to_a_network_that_answers_for_the_dead() {
+    network_answers_for_the_dead(ms(0));
+}
+
+/// A switch may have to ask its controller first.
+#[test]
+pub(super) fn nor_to_one_that_answers_late() {
+    for late in [30, 50, 100, 200] {
+        network_answers_for_the_dead(ms(late));
+    }
+}
+
+/// No port of the switch lets nodes hear each other. One node's API server hangs for a second now and then, until it asks another one.
+#[test]
+pub(super) fn a_moment_without_the_api_moves_nothing_where_nodes_do_not_hear_each_other() {
+    let world = &mut World::new(3, &Rules::default());
+    world.isolated = true;
+    world.begin(ms(2_000), 12, ms(20_000));
+    let since = world.now;
+    for _ in 0..3 {
+        world.set_api(1, Api::Hanging);
+        world.run(ms(1_000));
+        world.set_api(1, Api::Up);
+        world.run(ms(9_000));
+    }
+    let worst = world.worst(12, since, |n| n != 1);
+    assert!(worst.is_zero(), "{worst:?}");
 }
 
 #[test]

@@ -136,6 +136,10 @@ pub(super) struct World {
     /// The network answers broadcasts for these addresses with these MAC addresses, whoever is there (ARP suppression). An announcement
     /// changes that.
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
+    /// Such an answer comes so much later.
+    pub(super) suppressed_late: Duration,
+    /// No host hears another one; all hear the gateway.
+    pub(super) isolated: bool,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
     /// All writes fail at once; reads are answered.
@@ -165,6 +169,8 @@ impl World {
             moves: 0,
             stranger: None,
             suppressed: vec![],
+            suppressed_late: ms(0),
+            isolated: false,
             reads_refused: false,
             read_only: false,
             publish_refused: None,
@@ -552,7 +558,7 @@ impl World {
     fn hears(&self, from: usize, to: usize, interface: u32) -> bool {
         let (a, b) = (&self.hosts[from], &self.hosts[to]);
         let passes = interface != FIRST || !a.pulled && !b.pulled;
-        passes && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
+        passes && !self.isolated && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
     }
 
     /// What a host says unasked of an address that it has.
@@ -578,13 +584,18 @@ impl World {
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
         answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
         answers.extend(self.stranger.filter(|_| address == vip(0) && asker.group == 0));
+        let mut late = ms(0);
         if let Some((_, mac)) =
             self.suppressed.iter().find(|(of, mac)| *of == address && to.is_none() && *mac != asker.mac)
         {
             answers = vec![*mac];
+            late = self.suppressed_late;
         }
         for mac in answers.into_iter().filter(|mac| to.is_none_or(|to| to == *mac)) {
-            self.put(self.wire * 2, Item::To(n, Event::Heard { interface, address, mac, form: Form::Answer(sender) }));
+            self.put(
+                self.wire * 2 + late,
+                Item::To(n, Event::Heard { interface, address, mac, form: Form::Answer(sender) }),
+            );
         }
     }
 
