@@ -63,6 +63,8 @@ impl World<'_, Elector> {
         // has heard it in its tenure: not when that is switched off, not when the VIP has moved so often that fabrics would
         // freeze it, and not by who was never on one segment with it. Two segments and one API: the Lease is in one of them.
         if self.renews_elsewhere(host) && !self.is_robbed_by_a_mute() {
+            // Its offer, say, lets somebody take it: that is something that happens.
+            self.checks.outage.last = self.now;
             return;
         }
         let bound = self.bounds.outage;
