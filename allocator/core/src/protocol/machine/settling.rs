@@ -128,15 +128,16 @@ impl<P: Provider> Machine<P> {
     }
 
     /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
-    /// the same address again.
+    /// the same address again. And for a claim that is restored, deleted at once, and held, what it had.
     pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
         if self.waits_for_kind(&Who::Claim(slot)) {
             return;
         }
-        let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()).filter(|claim| claim.bound.is_some()) else {
-            return;
-        };
-        if self.bound_to(&claim).is_some() {
+        let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
+        if let Some(had) = claim.had_and_is_held() {
+            return self.provider.reserve_again(slot, &claim.pool, had, Told::ByStatus);
+        }
+        if claim.bound.is_none() || self.bound_to(&claim).is_some() {
             return;
         }
         let ready = claim.condition.as_ref().filter(|c| c.ready);

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use super::*;
 use crate::block::Block;
 use crate::protocol::sim::Dice;
+use crate::retained_meta::ForMachine;
 
 /// The claims and the `IPAddress` objects of a backup, and what each claim had.
 struct Backup {
@@ -252,6 +253,31 @@ fn a_claim_does_not_wait_for_an_address_that_another_host_has() {
         bench.change_address("c", |a| a.conflict = Some("node-3 heard 02:00:00:00:00:09".into()));
         bench.rest(20);
         assert_eq!((bench.has("c"), told(&bench)), (some("10.0.0.2"), Vec::new()), "{quarantine:?}");
+    }
+}
+
+/// A restored claim whose owner has another uid by now is deleted by the garbage collector at once, perhaps before its `IPAddress` is restored.
+/// Whoever uses the address holds the claim by a finalizer.
+#[test]
+fn what_a_claim_had_that_is_deleted_and_held_is_nobody_elses() {
+    for starts in [true, false] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
+        bench.start();
+        let machine = ForMachine { owner: None, owners: vec![] };
+        let retained = RetainedMeta { machine: Some(Box::new(machine)), ..RetainedMeta::default() };
+        bench.make(Claim { deleting: true, others: true, retained, ..restored("c", "p", "10.0.0.1") });
+        if starts {
+            bench.start();
+        }
+        for name in ["d", "e", "f"] {
+            bench.make(claim(name, "p"));
+        }
+        bench.rest(700);
+        let given: Vec<_> = ["d", "e", "f"].into_iter().filter_map(|name| bench.has(name)).collect();
+        assert!(given.len() == 2 && !given.contains(&some("10.0.0.1").unwrap()), "after a start: {starts}: {given:?}");
+        bench.change("c", |claim| claim.others = false);
+        bench.rest(60);
+        assert!(bench.has("f").is_some() && !bench.store.claims.contains_key(&claim("c", "p").key));
     }
 }
 
