@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::crash::busiest;
-use super::world::{Api, World, ms, vip};
+use super::world::{Api, Ports, World, ms, vip};
 use crate::rules::Rules;
 use crate::session_vips::Report;
 
@@ -83,7 +83,7 @@ pub(super) fn nor_to_one_that_answers_late() {
 #[test]
 pub(super) fn a_moment_without_the_api_moves_nothing_where_nodes_do_not_hear_each_other() {
     let world = &mut World::new(3, &Rules::default());
-    world.isolated = true;
+    world.ports = Ports::Isolated;
     world.begin(ms(2_000), 12, ms(20_000));
     let since = world.now;
     for _ in 0..3 {

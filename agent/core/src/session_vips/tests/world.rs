@@ -121,6 +121,13 @@ enum Item {
     Late(usize, Output),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ports {
+    Open,
+    /// No host hears another one; all hear the gateway.
+    Isolated,
+}
+
 pub(super) struct World {
     pub(super) now: Time,
     pub(super) hosts: Vec<Host>,
@@ -138,8 +145,7 @@ pub(super) struct World {
     pub(super) suppressed: Vec<(IpAddr, Mac)>,
     /// Such an answer comes so much later.
     pub(super) suppressed_late: Duration,
-    /// No host hears another one; all hear the gateway.
-    pub(super) isolated: bool,
+    pub(super) ports: Ports,
     /// Reads of `IPAddress` objects fail at once; other calls are answered.
     pub(super) reads_refused: bool,
     /// All writes fail at once; reads are answered.
@@ -170,7 +176,7 @@ impl World {
             stranger: None,
             suppressed: vec![],
             suppressed_late: ms(0),
-            isolated: false,
+            ports: Ports::Open,
             reads_refused: false,
             read_only: false,
             publish_refused: None,
@@ -558,7 +564,7 @@ impl World {
     fn hears(&self, from: usize, to: usize, interface: u32) -> bool {
         let (a, b) = (&self.hosts[from], &self.hosts[to]);
         let passes = interface != FIRST || !a.pulled && !b.pulled;
-        passes && !self.isolated && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
+        passes && self.ports == Ports::Open && a.group == b.group && !a.deaf && !b.deaf && a.up && !a.unheard
     }
 
     /// What a host says unasked of an address that it has.
