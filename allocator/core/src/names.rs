@@ -217,3 +217,28 @@ impl fmt::Display for PoolRef {
         write!(f, "{} {}", self.kind.name(), self.name)
     }
 }
+
+/// Whether an object can have this name: a DNS subdomain (RFC 1123), as most kinds want it. Anything else does not belong into the path of a
+/// request: `..` leads elsewhere.
+#[must_use]
+pub fn is_object_name(text: &str) -> bool {
+    let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let part = |part: &str| end(part.chars().next()) && end(part.chars().last()) && part.chars().all(inner);
+    text.len() <= 253 && text.split('.').all(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leads_elsewhere_is_no_name() {
+        for name in ["a", "kube-vip.v1", "0"] {
+            assert!(is_object_name(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "../b", "a..b", "a?b", "a%2fb", "-a", "a-", "A", "a_b", &"a".repeat(254)] {
+            assert!(!is_object_name(name), "{name}");
+        }
+    }
+}

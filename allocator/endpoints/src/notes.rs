@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mooring_allocator_core::names::{Key, PoolKind, PoolRef};
+use mooring_allocator_core::names::{Key, PoolKind, PoolRef, is_object_name};
 
 use crate::objects::Companion;
 use crate::words;
@@ -89,7 +89,7 @@ pub fn pool(text: &str, namespace: &str) -> Result<Option<Arc<PoolRef>>, Request
     let kinds = [PoolKind::InClusterIPPool, PoolKind::GlobalInClusterIPPool];
     let named = text.split_once('/').and_then(|(kind, name)| {
         let kind = kinds.into_iter().find(|one| one.name() == kind)?;
-        is_name(name).then(|| Arc::new(PoolRef::new(kind, namespace, name)))
+        is_object_name(name).then(|| Arc::new(PoolRef::new(kind, namespace, name)))
     });
     named.map(Some).ok_or_else(|| RequestError::Pool(text.to_owned()))
 }
@@ -128,17 +128,11 @@ fn target(text: &str, namespace: &Arc<str>) -> Option<Companion> {
     let key = Key { namespace: namespace.clone(), name: name.into() };
     let fields = || field.split('.').all(|part| !part.is_empty());
     match kind {
-        _ if !is_name(name) || field.is_empty() => None,
+        _ if !is_object_name(name) || field.is_empty() => None,
         "ConfigMap" => Some(Companion::ConfigMap(key, field.into())),
         "HelmRelease" => fields().then(|| Companion::HelmRelease(key, field.into())),
         _ => None,
     }
-}
-
-/// Whether an object can have this name: a DNS subdomain (RFC 1123).
-fn is_name(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    !text.is_empty() && text.len() <= 253 && text.chars().all(fits)
 }
 
 #[cfg(test)]

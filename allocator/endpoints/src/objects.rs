@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use mooring_allocator_core::names::{Key, Uid, Version};
+use mooring_allocator_core::names::{Key, Uid, Version, is_object_name};
 use mooring_allocator_core::protocol;
 use mooring_allocator_core::retained_meta::ForCluster;
 use serde_json::Value;
@@ -139,14 +139,14 @@ impl File {
 }
 
 impl ControlPlane {
-    /// The `Secret`s from which its machines get static pods, with their files.
+    /// The `Secret`s from which its machines get static pods, with their files. No `Secret` can have another name than an object has.
     pub fn secrets(&self) -> impl Iterator<Item = (&File, Companion)> {
         let files = match &self.place {
             Place::Files(files) => files.as_slice(),
             Place::ServiceAddress(_) => &[],
         };
         files.iter().filter(|file| file.is_manifest()).filter_map(|file| {
-            let (name, field) = file.secret.as_ref()?;
+            let (name, field) = file.secret.as_ref().filter(|(name, _)| is_object_name(name))?;
             let key = Key { namespace: self.reference.key.namespace.clone(), name: (&**name).into() };
             Some((file, Companion::Secret(key, field.clone())))
         })

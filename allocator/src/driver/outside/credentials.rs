@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::ByteString;
+use mooring_allocator_core::names::is_object_name;
 use mooring_common::api::{Call, Verb};
 use serde::Deserialize;
 
@@ -43,6 +44,9 @@ impl Secrets {
     /// # Errors
     /// Why it cannot be read, and what people can do.
     pub(super) async fn read(&self, name: &str) -> Result<Secret, String> {
+        if !is_object_name(name) {
+            return Err(format!("no Secret can be named {name:?}"));
+        }
         let path = format!("/api/v1/namespaces/{}/secrets/{name}", self.namespace);
         let call = Call::read(Verb::Get, "secrets", path);
         let body = self.client.call(&call, self.deadline, &self.ops.metrics).await.map_err(|error| {
