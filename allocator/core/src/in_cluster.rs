@@ -322,11 +322,12 @@ impl Provider for InCluster {
         offer
     }
 
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told) {
+    fn reserve_again(&mut self, slot: u32, claim: &Key, pool: &Arc<PoolRef>, block: Block, told: Told) {
         let mine = Holder::Reserved(slot);
         let Some(pool) = self.book.find(pool).filter(|_| self.book.block(mine).is_none()) else { return };
-        let is_unit = |plan: &Plan| plan.standing(block) == Standing::Usable;
-        if told == Told::ByStatus && !self.book.plan(pool).is_some_and(is_unit) {
+        let serves = |plan: &Plan| plan.allowed_namespaces.as_ref().is_none_or(|all| all.contains(&*claim.namespace));
+        let may_have = |plan: &Plan| plan.standing(block) == Standing::Usable && serves(plan);
+        if told == Told::ByStatus && !self.book.plan(pool).is_some_and(may_have) {
             return;
         }
         let others = |holder: &Holder| !matches!(holder, Holder::Kept(_));

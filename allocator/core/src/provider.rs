@@ -154,9 +154,9 @@ pub trait Provider {
     /// shown or released.
     fn ensure(&mut self, ask: &Ask<'_>) -> Result<Offer, Refusal>;
     /// Reserves for a slot the block that its claim had and lost by force, because the block may be in use. Does
-    /// nothing if the slot has a reservation, if somebody else has the block, or if only a status tells of a block that is
-    /// no unit of the pool.
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told);
+    /// nothing if the slot has a reservation, if somebody else has the block, or if only the claim itself tells of a block that is
+    /// no unit of the pool, or of a pool that does not serve the claim's namespace.
+    fn reserve_again(&mut self, slot: u32, claim: &Key, pool: &Arc<PoolRef>, block: Block, told: Told);
     /// Releases the reservation of a slot.
     fn release(&mut self, slot: u32);
     /// The facts about a pool. None: the pool does not exist.

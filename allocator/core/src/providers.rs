@@ -130,8 +130,8 @@ impl Provider for Providers {
         offer
     }
 
-    fn reserve_again(&mut self, slot: u32, pool: &Arc<PoolRef>, block: Block, told: Told) {
-        self.in_cluster.reserve_again(slot, pool, block, told);
+    fn reserve_again(&mut self, slot: u32, claim: &Key, pool: &Arc<PoolRef>, block: Block, told: Told) {
+        self.in_cluster.reserve_again(slot, claim, pool, block, told);
     }
 
     fn release(&mut self, slot: u32) {

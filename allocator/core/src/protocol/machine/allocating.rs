@@ -38,7 +38,7 @@ impl<P: Provider> Machine<P> {
         let paused = self.provider.describe(&claim.pool).is_some_and(|d| d.paused);
         if claim.hold == Hold::Paused || paused {
             self.leave(slot);
-            if claim.bound.is_none() {
+            if claim.bound.is_none() && !self.keep_what_may_be_in_use(slot, &claim) {
                 self.give_up(slot);
             }
             self.pass_on(&claim.pool);

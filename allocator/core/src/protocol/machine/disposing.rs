@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::block::Block;
 use crate::names::Key;
 use crate::provider::{Provider, Until};
 
@@ -23,14 +22,6 @@ impl Claim {
         self.is_bound_to(object) || self.hold != Hold::None
     }
 
-    /// What a claim for a Cluster or a machine had that is being deleted, bound to nothing, and held by a finalizer: a restored claim whose
-    /// owner has another uid is deleted at once, and what uses the address is still there.
-    pub(super) fn had_and_is_held(&self) -> Option<Block> {
-        let used = self.retained.endpoint.is_some() || self.retained.machine.is_some();
-        let held = self.deleting && self.others && self.bound.is_none() && used;
-        self.had.as_deref().copied().filter(|_| held)
-    }
-
     /// Whether the claim lets go of the object of this name to which it is bound: its machine is gone.
     fn leaves(&self, object: &str) -> bool {
         self.deleting && !self.others && self.hold == Hold::None && self.bound.as_deref() == Some(object)
@@ -42,12 +33,15 @@ impl<P: Provider> Machine<P> {
     /// because the machine is gone only then. Both facts are final, so acting on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
-        if claim.had_and_is_held().is_some() {
-            self.keep_what_is_missing(slot);
-        } else if claim.bound.is_none() {
+        // One that is restored may be deleted at once, because its owner has another uid now, and what uses the address is still there.
+        let keeps = claim.others && self.keep_what_may_be_in_use(slot, claim);
+        if claim.bound.is_none() && !keeps {
             self.give_up(slot);
         }
         self.pass_on(&claim.pool);
+        if keeps {
+            self.wait(slot, Until::PoolChanges);
+        }
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {
             return;
         }

@@ -372,7 +372,7 @@ impl<P: Provider> Machine<P> {
                 && let Some(block) = entry.block.filter(|_| entry.address.conflict.is_none())
             {
                 known.progress().before = Some((block, Told::ByObject));
-                self.provider.reserve_again(claim, &entry.address.pool, block, Told::ByObject);
+                self.provider.reserve_again(claim, &entry.claim(), &entry.address.pool, block, Told::ByObject);
             }
             // Somebody may have removed the owner reference before the object, and the claim may just be looked for: the object was
             // the claim's all the same.
@@ -389,7 +389,7 @@ impl<P: Provider> Machine<P> {
                 if let Some(block) =
                     entry.block.filter(|_| known.claim.bound.is_some() && entry.address.conflict.is_none())
                 {
-                    self.provider.reserve_again(claim, &entry.address.pool, block, Told::ByObject);
+                    self.provider.reserve_again(claim, &entry.claim(), &entry.address.pool, block, Told::ByObject);
                 }
             }
             self.work.mark(Who::Claim(claim));

@@ -5,7 +5,7 @@ use crate::provider::{Provider, Told};
 
 use super::super::action::{Report, Write};
 use super::super::flaws::{Flaw, planted};
-use super::super::objects::{Attempt, Claim, Condition, Reason};
+use super::super::objects::{Attempt, Claim, Condition, Hold, Reason};
 use super::super::registry::{Entry, Fate};
 use super::claims::{Missing, Said};
 use super::{Machine, RECORDS, RETRY, Who};
@@ -128,14 +128,15 @@ impl<P: Provider> Machine<P> {
     }
 
     /// Reserves for a bound claim whose object is missing the address that the claim's condition names: the claim should get
-    /// the same address again. And for a claim that is restored, deleted at once, and held, what it had.
+    /// the same address again.
     pub(super) fn keep_what_is_missing(&mut self, slot: u32) {
         if self.waits_for_kind(&Who::Claim(slot)) {
             return;
         }
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
-        if let Some(had) = claim.had_and_is_held() {
-            return self.provider.reserve_again(slot, &claim.pool, had, Told::ByStatus);
+        let is_held = claim.hold == Hold::Paused || claim.deleting && claim.others;
+        if is_held && self.keep_what_may_be_in_use(slot, &claim) {
+            return;
         }
         if claim.bound.is_none() || self.bound_to(&claim).is_some() {
             return;
@@ -148,7 +149,16 @@ impl<P: Provider> Machine<P> {
             Some(_) => {}
             None => known.progress().before = Some((block, Told::ByStatus)),
         }
-        self.provider.reserve_again(slot, &claim.pool, block, Told::ByStatus);
+        self.provider.reserve_again(slot, &claim.key, &claim.pool, block, Told::ByStatus);
+    }
+
+    /// Reserves for a claim without an address what it had, if it is a restored one, for a Cluster or a machine that may still have the
+    /// address. False: it is none.
+    pub(super) fn keep_what_may_be_in_use(&mut self, slot: u32, claim: &Claim) -> bool {
+        let of = &claim.retained;
+        let is_for = of.endpoint.is_some() || of.machine.is_some() || of.cluster.is_some();
+        let had = claim.had.as_deref().copied().filter(|_| claim.bound.is_none() && is_for);
+        had.map(|had| self.provider.reserve_again(slot, &claim.key, &claim.pool, had, Told::ByStatus)).is_some()
     }
 
     /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the

@@ -256,29 +256,60 @@ fn a_claim_does_not_wait_for_an_address_that_another_host_has() {
     }
 }
 
-/// A restored claim whose owner has another uid by now is deleted by the garbage collector at once, perhaps before its `IPAddress` is restored.
-/// Whoever uses the address holds the claim by a finalizer.
+/// A restored claim for a machine.
+fn of_machine(name: &str, had: &str) -> Claim {
+    let machine = ForMachine { owner: None, owners: vec![] };
+    let retained = RetainedMeta { machine: Some(Box::new(machine)), ..RetainedMeta::default() };
+    Claim { retained, ..restored(name, "p", had) }
+}
+
+/// The garbage collector deletes a restored claim at once whose owner has another uid by now, perhaps before its `IPAddress` is restored, and
+/// whoever uses the address holds the claim by a finalizer. Or its Cluster was paused when the backup was made.
 #[test]
-fn what_a_claim_had_that_is_deleted_and_held_is_nobody_elses() {
-    for starts in [true, false] {
-        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.3")))]);
-        bench.start();
-        let machine = ForMachine { owner: None, owners: vec![] };
-        let retained = RetainedMeta { machine: Some(Box::new(machine)), ..RetainedMeta::default() };
-        bench.make(Claim { deleting: true, others: true, retained, ..restored("c", "p", "10.0.0.1") });
-        if starts {
+fn what_a_restored_claim_had_that_gets_nothing_yet_is_nobody_elses() {
+    let held = |claim: &mut Claim| (claim.deleting, claim.others) = (true, true);
+    let paused = |claim: &mut Claim| claim.hold = Hold::Paused;
+    for waits in [held as fn(&mut Claim), paused] {
+        for (starts, pool_last) in [(false, false), (true, false), (false, true)] {
+            let mut bench =
+                Bench::new(&[("p", Ok(plan(if pool_last { "10.0.0.9-10.0.0.9" } else { "10.0.0.1-10.0.0.3" })))]);
             bench.start();
+            let mut kept = of_machine("c", "10.0.0.1");
+            waits(&mut kept);
+            bench.make(kept);
+            if starts {
+                bench.start();
+            }
+            bench.pool("p", Ok(plan("10.0.0.1-10.0.0.3")));
+            for name in ["d", "e", "f"] {
+                bench.make(claim(name, "p"));
+            }
+            bench.rest(700);
+            let given: Vec<_> = ["d", "e", "f"].into_iter().filter_map(|name| bench.has(name)).collect();
+            assert!(given.len() == 2 && !given.contains(&some("10.0.0.1").unwrap()), "{starts} {pool_last}: {given:?}");
+            bench.change("c", |claim| (claim.others, claim.hold) = (false, Hold::None));
+            bench.rest(60);
+            let its = if bench.store.claims.contains_key(&claim("c", "p").key) { "c" } else { "f" };
+            assert!(bench.has(its).is_some(), "{its} waits");
         }
-        for name in ["d", "e", "f"] {
-            bench.make(claim(name, "p"));
-        }
-        bench.rest(700);
-        let given: Vec<_> = ["d", "e", "f"].into_iter().filter_map(|name| bench.has(name)).collect();
-        assert!(given.len() == 2 && !given.contains(&some("10.0.0.1").unwrap()), "after a start: {starts}: {given:?}");
-        bench.change("c", |claim| claim.others = false);
-        bench.rest(60);
-        assert!(bench.has("f").is_some() && !bench.store.claims.contains_key(&claim("c", "p").key));
     }
+}
+
+/// Whoever may write claims may write any address on them.
+#[test]
+fn nobody_keeps_an_address_of_a_pool_that_is_closed_to_him() {
+    let mut closed = spec("10.0.0.1-10.0.0.3");
+    closed.policy.allowed_namespaces = Some(["other".to_owned()].into());
+    let mut bench = Bench::new(&[("p", closed.plan())]);
+    bench.start();
+    bench.make(Claim { deleting: true, others: true, ..of_machine("c", "10.0.0.1") });
+    bench.rest(10);
+    bench.pool("p", Ok(plan("10.0.0.1-10.0.0.3")));
+    for name in ["d", "e", "f"] {
+        bench.make(claim(name, "p"));
+    }
+    bench.rest(60);
+    assert!(bench.has("d").is_some());
 }
 
 /// Claims that another provider left: bound, with our finalizer, and with nothing in their metadata that says what they have.

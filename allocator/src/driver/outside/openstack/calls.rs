@@ -206,8 +206,13 @@ impl FloatingPool {
         let (network, project) = self.place().await?;
         for request in neutron::find_addresses(&network, &project, &[address]) {
             if let Some(one) = neutron::page(&self.ask(&request).await?)?.items.first() {
-                let whose = if one.description.is_empty() { "nothing" } else { &one.description };
-                return Err(Problem::Unfit(format!("its description says {whose:?}, and not that it is this pool's")));
+                // A mark names a claim, perhaps one of another namespace.
+                let whose = match &*one.description {
+                    _ if one.mark().is_some() => "it bears the mark of another claim".to_owned(),
+                    "" => "its description is empty, and does not say that it is this pool's".to_owned(),
+                    text => format!("its description says {text:?}, and not that it is this pool's"),
+                };
+                return Err(Problem::Unfit(whose));
             }
         }
         self.make(mark, Some(address)).await.map(drop)
