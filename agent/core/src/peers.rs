@@ -171,12 +171,6 @@ impl Peers {
         these
     }
 
-    /// Whether a peer has ever answered.
-    #[must_use]
-    pub fn was_heard(&self, peer: &str) -> bool {
-        self.all.get(peer).is_some_and(|peer| peer.heard.is_some())
-    }
-
     /// How that peer is asked next.
     #[must_use]
     pub fn next_ask(&self, peer: &str) -> Ask {

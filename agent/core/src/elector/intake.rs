@@ -179,7 +179,8 @@ impl Elector {
         if proxied {
             return;
         }
-        if form.is_answer() {
+        // A network may answer a broadcast for a holder that nobody hears.
+        if form.is_alone() {
             self.offered_is_answered();
         }
         if form.is_to_all() && self.asks_who_is_named() {

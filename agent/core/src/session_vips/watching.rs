@@ -394,7 +394,10 @@ impl SessionVips {
     pub(super) fn is_never_heard(&self, node: &str) -> bool {
         let views = self.watches.get(node).map(|watch| &watch.views);
         let watched = views.is_some_and(|views| views.iter().any(|view| view.answered.is_some()));
-        !watched && !self.segment.peers.was_heard(node)
+        // It may have answered before it was watched.
+        let own =
+            self.sessions.get(node).into_iter().flat_map(|peer| peer.view.links()).flat_map(|link| &link.addresses);
+        !watched && !own.into_iter().any(|address| self.segment.macs.contains_key(address))
     }
 
     pub(super) fn forget_witness(&mut self, node: &str) {
