@@ -118,8 +118,9 @@ impl Asked {
         self.sent.iter().enumerate().any(|(before, at)| since(*at) <= sent - before)
     }
 
-    fn was_sent_within(&self, now: Time, time: Duration) -> bool {
-        self.sent.back().is_some_and(|at| now.since(*at) <= time)
+    /// The last broadcast, if it was sent within this time.
+    fn last_within(&self, now: Time, time: Duration) -> Option<Time> {
+        self.sent.back().copied().filter(|at| now.since(*at) <= time)
     }
 }
 
@@ -154,10 +155,9 @@ impl Broadcasts {
         });
         for probe in probes {
             let asked = self.asked.get(&question(&probe)).filter(|_| probe.to.is_some());
-            let lately = asked.and_then(|asked| asked.sent.back()).filter(|at| now.since(**at) <= self.on_its_way);
-            match lately {
+            match asked.and_then(|asked| asked.last_within(now, self.on_its_way)) {
                 Some(at) if !planted!(BelievesBroadcasts) => {
-                    let due = *at + self.on_its_way + self.on_its_way / 4;
+                    let due = at + self.on_its_way + self.on_its_way / 4;
                     if self.later.iter().all(|(_, waits)| *waits != probe) {
                         self.later.push((due, probe));
                     }
@@ -188,7 +188,7 @@ impl Broadcasts {
         let Form::Answer(sender) = form else { return form };
         let Some(asked) = self.asked.get_mut(&(interface, address, as_asked(address, sender))) else { return form };
         let late = asked.answers_all(now, mac) && is_vip && !planted!(BelievesLateAnswers);
-        let to_all = late || asked.was_sent_within(now, self.on_its_way);
+        let to_all = late || asked.last_within(now, self.on_its_way).is_some();
         if to_all && !planted!(BelievesBroadcasts) { Form::AnswerToAll(sender) } else { form }
     }
 }

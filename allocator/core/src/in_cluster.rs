@@ -327,7 +327,7 @@ impl Provider for InCluster {
         let Some(pool) = self.book.find(pool).filter(|_| self.book.block(mine).is_none()) else { return };
         let serves = |plan: &Plan| plan.allowed_namespaces.as_ref().is_none_or(|all| all.contains(&*claim.namespace));
         let may_have = |plan: &Plan| plan.standing(block) == Standing::Usable && serves(plan);
-        if told == Told::ByStatus && !self.book.plan(pool).is_some_and(may_have) {
+        if told != Told::ByObject && !self.book.plan(pool).is_some_and(may_have) {
             return;
         }
         let others = |holder: &Holder| !matches!(holder, Holder::Kept(_));

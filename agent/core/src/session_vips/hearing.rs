@@ -78,9 +78,11 @@ impl SessionVips {
             let bare = self.own_sender(index) == Sender::Unspecified;
             let echo = &mut self.segment.echo.entry(index).or_default().0;
             echo.set_bare(bare);
-            let echo = *echo;
-            for sender in echo.due(now).filter(|_| asks) {
-                self.segment.echo.entry(index).or_default().0.asked_in_turn(now, sender);
+            let due: Vec<Sender> = echo.due(now).filter(|_| asks).collect();
+            for sender in &due {
+                echo.asked_in_turn(now, *sender);
+            }
+            for sender in due {
                 // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
                 let (to, sender) = match sender {
                     Sender::Own => (party.mac, self.own_sender(index)),

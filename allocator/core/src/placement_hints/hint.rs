@@ -1,5 +1,7 @@
 //! The texts a pool may give about the nodes that hold its addresses, and their syntax check.
 
+use crate::names::is_object_name;
+
 /// A property that describes the place of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hint {
@@ -35,8 +37,6 @@ pub enum HintError {
 const INTERFACE: usize = 15;
 /// Longest name in a label, and longest value.
 const LABEL: usize = 63;
-/// Longest DNS name.
-const DOMAIN: usize = 253;
 
 impl Hint {
     /// The hint's place in [`Texts`].
@@ -104,9 +104,7 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_domain(text: &str) -> bool {
-    let part =
-        |part: &str| is_name(part) && !part.contains(['_', '.']) && !part.contains(|c: char| c.is_ascii_uppercase());
-    text.len() <= DOMAIN && text.split('.').all(part)
+    is_object_name(text) && text.split('.').all(|part| part.len() <= LABEL)
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ impl<P: Provider> Machine<P> {
         let of = &claim.retained;
         let is_for = of.endpoint.is_some() || of.machine.is_some() || of.cluster.is_some();
         let had = claim.had.as_deref().copied().filter(|_| claim.bound.is_none() && is_for);
-        had.map(|had| self.provider.reserve_again(slot, &claim.key, &claim.pool, had, Told::ByStatus)).is_some()
+        had.map(|had| self.provider.reserve_again(slot, &claim.key, &claim.pool, had, Told::ByAnnotation)).is_some()
     }
 
     /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the
