@@ -32,6 +32,36 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Why a Secret was not read, and what people can do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unread {
+    /// No object has such a name.
+    #[error("no Secret can be named {0:?}")]
+    NoName(String),
+    /// There is none.
+    #[error("{0} does not exist: create it")]
+    Gone(String),
+    /// The allocator may not read it.
+    #[error("{0} must not be read: grant get on it to the allocator")]
+    Closed(String),
+    /// The answer is no Secret. The error of the decoder could repeat what it decoded.
+    #[error("{0} cannot be decoded")]
+    Undecodable(String),
+    /// The API server may only be away.
+    #[error("{0} cannot be read: {1}")]
+    Away(String, ApiError),
+}
+
+impl Unread {
+    /// Whether what was read before may not be used any more. All else says nothing about the Secret.
+    pub(super) const fn ends(&self) -> bool {
+        match self {
+            Self::NoName(_) | Self::Gone(_) | Self::Closed(_) => true,
+            Self::Undecodable(_) | Self::Away(..) => false,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct SecretJson {
     #[serde(default)]
@@ -42,31 +72,31 @@ impl Secrets {
     /// Reads a Secret.
     ///
     /// # Errors
-    /// Why it cannot be read, and what people can do.
-    pub(super) async fn read(&self, name: &str) -> Result<Secret, String> {
+    /// Why it cannot be read.
+    pub(super) async fn read(&self, name: &str) -> Result<Secret, Unread> {
         if !is_object_name(name) {
-            return Err(format!("no Secret can be named {name:?}"));
+            return Err(Unread::NoName(name.to_owned()));
         }
-        let path = format!("/api/v1/namespaces/{}/secrets/{name}", self.namespace);
-        let call = Call::read(Verb::Get, "secrets", path);
-        let body = self.client.call(&call, self.deadline, &self.ops.metrics).await.map_err(|error| {
-            let at = format!("Secret {}/{name}", self.namespace);
-            match error {
-                ApiError::Status { code: 404, .. } => format!("{at} does not exist: create it"),
-                ApiError::Status { code: 403, .. } => {
-                    format!("{at} must not be read: grant get on it to the allocator")
-                }
-                other => format!("{at} cannot be read: {other}"),
-            }
-        })?;
-        // The error of the decoder could repeat what it decoded.
-        let secret: SecretJson =
-            serde_json::from_slice(&body).map_err(|_| format!("Secret {}/{name} cannot be decoded", self.namespace))?;
+        let at = format!("Secret {}/{name}", self.namespace);
+        let call = Call::read(Verb::Get, "secrets", format!("/api/v1/namespaces/{}/secrets/{name}", self.namespace));
+        let body = match self.client.call(&call, self.deadline, &self.ops.metrics).await {
+            Ok(body) => body,
+            Err(ApiError::Status { code: 404, .. }) => return Err(Unread::Gone(at)),
+            Err(ApiError::Status { code: 403, .. }) => return Err(Unread::Closed(at)),
+            Err(other) => return Err(Unread::Away(at, other)),
+        };
+        let secret: SecretJson = serde_json::from_slice(&body).map_err(|_| Unread::Undecodable(at))?;
         Ok(Secret(secret.data.unwrap_or_default()))
     }
 }
 
 impl Secret {
+    /// One with a text.
+    #[cfg(test)]
+    pub(super) fn with(key: &str, text: &str) -> Self {
+        Self(BTreeMap::from([(key.to_owned(), ByteString(text.into()))]))
+    }
+
     /// A text in it, without white space around it; None: it has none.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         let text = std::str::from_utf8(&self.0.get(key)?.0).ok()?.trim();

@@ -8,6 +8,7 @@
 //! its credentials, and what each call means there.
 
 mod credentials;
+mod kept;
 mod openstack;
 mod phpipam;
 

@@ -9,7 +9,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use mooring_api::pool::FloatingIpPoolSpec;
 use tokio::sync::Mutex;
 
 use super::credentials::{Secret, Secrets};
+use super::kept::Kept;
 use crate::clock;
 use crate::driver::claims::floating_ips::Look;
 use calls::FloatingPool;
@@ -30,8 +30,6 @@ use session::Session;
 
 /// Time limit for a call, at least: it is several requests, and Neutron makes a few floating IPs a second, one after the other.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
-/// The Secret is read again after this time.
-const SECRET_LASTS: Duration = Duration::from_secs(15);
 /// The keys of the Secret under which `clouds.yaml` may stand. The first is known to Mooring alone: the provider for OpenStack
 /// leaves a pool alone whose Secret it cannot read.
 const CLOUDS: [&str; 2] = ["mooring.clouds.yaml", "clouds.yaml"];
@@ -43,14 +41,7 @@ pub(super) struct OpenStack {
     spec: FloatingIpPoolSpec,
     rules: Pool,
     choosing: Rc<Mutex<()>>,
-    known: RefCell<Option<Known>>,
-}
-
-/// What was made of the Secret.
-struct Known {
-    read: Duration,
-    secret: Secret,
-    pool: Rc<FloatingPool>,
+    pool: Kept<FloatingPool>,
 }
 
 impl fmt::Debug for OpenStack {
@@ -64,7 +55,7 @@ impl OpenStack {
         let most = spec.most.map(|most| usize::try_from(most).unwrap_or(0));
         let (uid, given, reclaim) = (pool.to_string(), given(&spec), spec.reclaim_policy);
         let rules = Pool { uid, given, most, reclaim, tag: tag(name) };
-        Self { spec, rules, choosing: Rc::default(), known: RefCell::new(None) }
+        Self { spec, rules, choosing: Rc::default(), pool: Kept::default() }
     }
 
     /// Whether it is for this pool as it is.
@@ -79,36 +70,17 @@ impl OpenStack {
 
     /// What is known of the network, and what the last list has shown; None: nothing was asked yet.
     pub(super) fn look(&self) -> Option<Look> {
-        Some(self.known.borrow().as_ref()?.pool.look())
+        Some(self.pool.now()?.look())
     }
 
     /// The pool; another one if the Secret has changed.
     async fn pool(&self, secrets: &Secrets) -> Result<Rc<FloatingPool>, Failure> {
-        let now = clock::now();
-        if let Some(known) = &*self.known.borrow()
-            && now < known.read + SECRET_LASTS
-        {
-            return Ok(known.pool.clone());
-        }
-        let secret = match secrets.read(&self.spec.identity_ref.name).await {
-            Ok(secret) => secret,
-            Err(error) => {
-                // What was read before may still be right: the API server may only be away.
-                let known = self.known.borrow();
-                let known = known.as_ref().filter(|_| !error.contains("does not exist"));
-                return known.map(|known| known.pool.clone()).ok_or(Failure::Refused(error));
-            }
+        let read = secrets.read(&self.spec.identity_ref.name);
+        let make = |secret: &Secret| {
+            let (network, choosing) = (self.spec.network.clone(), self.choosing.clone());
+            Ok(FloatingPool::new(self.session(secret)?, self.rules.clone(), network, choosing))
         };
-        let mut known = self.known.borrow_mut();
-        if let Some(known) = known.as_mut().filter(|known| known.secret == secret) {
-            known.read = now;
-            return Ok(known.pool.clone());
-        }
-        let session = self.session(&secret).map_err(Failure::Refused)?;
-        let network = self.spec.network.clone();
-        let pool = Rc::new(FloatingPool::new(session, self.rules.clone(), network, self.choosing.clone()));
-        *known = Some(Known { read: now, secret, pool: pool.clone() });
-        Ok(pool)
+        self.pool.get(clock::now(), read, make).await
     }
 
     fn session(&self, secret: &Secret) -> Result<Session, String> {

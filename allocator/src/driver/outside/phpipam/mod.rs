@@ -6,8 +6,12 @@
 mod entries;
 mod reply;
 mod session;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -17,25 +21,32 @@ use mooring_api::pool::PhpIpamIpPoolSpec;
 use serde_json::json;
 
 use super::credentials::Secrets;
+use super::kept::Kept;
 use entries::{Subnet, description, entries, is_still, owner};
 use reply::{Problem, Reply};
-use session::{Session, State};
+use session::Session;
 
 /// How often a request is repeated that phpIPAM has refused because another one got the address: its API's lock is off.
 const RACES: u32 = 8;
 
 /// A pool's phpIPAM.
-#[derive(Debug)]
 pub(super) struct PhpIpam {
     spec: PhpIpamIpPoolSpec,
     pool: Uid,
-    state: RefCell<State>,
-    login: tokio::sync::Mutex<()>,
+    session: Kept<Session>,
+    /// The subnets by number, each with the time at which it was read.
+    subnets: RefCell<HashMap<i64, (Subnet, Duration)>>,
+}
+
+impl fmt::Debug for PhpIpam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PhpIpam").field("pool", &self.pool).finish_non_exhaustive()
+    }
 }
 
 impl PhpIpam {
     pub(super) fn new(spec: PhpIpamIpPoolSpec, pool: &Uid) -> Self {
-        Self { spec, pool: pool.clone(), state: RefCell::new(State::default()), login: tokio::sync::Mutex::new(()) }
+        Self { spec, pool: pool.clone(), session: Kept::default(), subnets: RefCell::default() }
     }
 
     /// Whether it is for this pool as it is.

@@ -4,7 +4,6 @@
 //! at any time; then one more log-in follows. phpIPAM blocks an address after ten wrong log-ins: after a refused one there is
 //! no other until the Secret has changed, or ten minutes have passed.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use mooring_allocator_core::remote::Failure;
 use mooring_common::api::client::{self, body, may_be_sent};
 use mooring_common::connection::Options;
 use mooring_common::text::{chain, cut};
+use tokio::sync::Mutex;
 
 use super::super::credentials::{Secret, Secrets};
 use super::PhpIpam;
@@ -27,8 +27,6 @@ const AGENT: &str = concat!("mooring-allocator/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(3);
 /// The longest answer that is accepted, in bytes: a list of all addresses of a /16 has about 30 MB.
 const LONGEST: usize = 64 << 20;
-/// The Secret is read again after this time.
-const SECRET_LASTS: Duration = Duration::from_secs(15);
 /// A subnet is read again after this time.
 const SUBNET_LASTS: Duration = Duration::from_mins(5);
 /// After a refused log-in, the next one waits this long.
@@ -52,28 +50,11 @@ fn is_for(url: &str, named: Option<&str>) -> Result<(), String> {
     ))
 }
 
-/// What is kept between calls.
-#[derive(Default)]
-pub(super) struct State {
-    session: Option<Rc<Session>>,
-    read: Duration,
-    token: Option<String>,
-    refused: Option<(Duration, Failure)>,
-    subnets: HashMap<i64, (Subnet, Duration)>,
-}
-
-impl fmt::Debug for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("State(..)")
-    }
-}
-
-/// A way to phpIPAM, with its credentials.
+/// A way to phpIPAM, with its credentials and with what they have got: a late answer to what was asked with earlier ones changes nothing
+/// here.
 pub(super) struct Session {
     client: client::Client,
     credentials: Credentials,
-    /// The Secret that it was made of.
-    secret: Secret,
 }
 
 impl fmt::Debug for Session {
@@ -84,47 +65,43 @@ impl fmt::Debug for Session {
 
 enum Credentials {
     /// Log in to get a token.
-    User { username: String, password: String },
+    User(User),
     /// The app's code is the token.
     Code(String),
+}
+
+struct User {
+    username: String,
+    password: String,
+    /// Held while a log-in is under way, so that there is one at a time: phpIPAM counts the wrong ones.
+    login: Mutex<Login>,
+}
+
+/// What has become of a user's last log-in.
+#[derive(Debug, Default)]
+enum Login {
+    /// There was none, or it is over.
+    #[default]
+    None,
+    /// It gave this token.
+    Token(String),
+    /// It was refused, at this time.
+    Refused(Duration, Failure),
 }
 
 impl PhpIpam {
     /// The session; another one if the Secret has changed.
     pub(super) async fn session(&self, secrets: &Secrets) -> Result<Rc<Session>, Failure> {
-        let now = clock::now();
-        {
-            let state = self.state.borrow();
-            if let Some(session) = &state.session
-                && now < state.read + SECRET_LASTS
-            {
-                return Ok(session.clone());
+        let read = async {
+            match &self.spec.credentials_ref {
+                Some(reference) => secrets.read(&reference.name).await,
+                None => Ok(Secret::default()),
             }
-        }
-        let secret = match &self.spec.credentials_ref {
-            Some(reference) => match secrets.read(&reference.name).await {
-                Ok(secret) => secret,
-                Err(error) => {
-                    // What was read before may still be right: the API server may only be away.
-                    let known = self.state.borrow().session.clone();
-                    return known.filter(|_| !error.contains("does not exist")).ok_or(Failure::Refused(error));
-                }
-            },
-            None => Secret::default(),
         };
-        let mut state = self.state.borrow_mut();
-        state.read = now;
-        if let Some(session) = state.session.as_ref().filter(|session| session.secret == secret) {
-            return Ok(session.clone());
-        }
-        // What was opened with an earlier Secret ends here, whether or not the new one can be used.
-        (state.session, state.token, state.refused) = (None, None, None);
-        let session = Rc::new(self.open(secret).map_err(Failure::Refused)?);
-        state.session = Some(session.clone());
-        Ok(session)
+        self.session.get(clock::now(), read, |secret| self.open(secret)).await
     }
 
-    fn open(&self, secret: Secret) -> Result<Session, String> {
+    pub(super) fn open(&self, secret: &Secret) -> Result<Session, String> {
         let url = self.spec.url().unwrap_or_default();
         let url = url.trim_end_matches('/');
         if self.spec.credentials_ref.is_some() {
@@ -137,7 +114,9 @@ impl PhpIpam {
         let password = of("password", inline.map(|inline| &inline.password));
         let credentials = match (secret.text("token"), username, password) {
             (Some(code), ..) | (None, None, Some(code)) => Credentials::Code(code),
-            (None, Some(username), Some(password)) => Credentials::User { username, password },
+            (None, Some(username), Some(password)) => {
+                Credentials::User(User { username, password, login: Mutex::default() })
+            }
             _ => return Err("the Secret has neither username and password, nor token: add them".to_owned()),
         };
         let url = url.parse().map_err(|error| format!("endpoint is no URL: {error}"))?;
@@ -145,7 +124,7 @@ impl PhpIpam {
         config.root_cert = secret.authorities("ca.crt")?;
         let options = Options { agent: AGENT, connect_timeout: CONNECT, idle: 8 };
         let client = client::Client::new(config, options).map_err(|error| cut(&error.to_string(), 160))?;
-        Ok(Session { client, credentials, secret })
+        Ok(Session { client, credentials })
     }
 
     /// A request, with a new token if the old one has ended.
@@ -161,19 +140,20 @@ impl PhpIpam {
         loop {
             let token = match &session.credentials {
                 Credentials::Code(code) => code.clone(),
-                Credentials::User { username, password } => self.token(session, username, password).await?,
+                Credentials::User(user) => self.token(session, user).await?,
             };
             let request =
                 self.builder(&method, path).header("token", &token).header(header::CONTENT_TYPE, "application/json");
             let reply = exchange(session, request.body(content.clone().into())).await?;
             let ended = reply.as_ref().is_err_and(reply::Problem::wants_login);
-            if !ended || !again || matches!(session.credentials, Credentials::Code(_)) {
+            let Credentials::User(user) = &session.credentials else { return Ok(reply) };
+            if !ended || !again {
                 return Ok(reply);
             }
             again = false;
-            let mut state = self.state.borrow_mut();
-            if state.token.as_ref() == Some(&token) {
-                state.token = None;
+            let mut login = user.login.lock().await;
+            if matches!(&*login, Login::Token(known) if *known == token) {
+                *login = Login::None;
             }
         }
     }
@@ -183,20 +163,14 @@ impl PhpIpam {
         Request::builder().method(method.clone()).uri(uri).header(header::ACCEPT, "application/json")
     }
 
-    async fn token(&self, session: &Session, username: &str, password: &str) -> Result<String, Failure> {
-        // One log-in at a time: phpIPAM counts the wrong ones.
-        let _one = self.login.lock().await;
-        {
-            let state = self.state.borrow();
-            if let Some(token) = &state.token {
-                return Ok(token.clone());
-            }
-            if let Some((since, failure)) = &state.refused
-                && clock::now() < *since + REFUSED_LASTS
-            {
-                return Err(failure.clone());
-            }
+    async fn token(&self, session: &Session, user: &User) -> Result<String, Failure> {
+        let mut login = user.login.lock().await;
+        match &*login {
+            Login::Token(token) => return Ok(token.clone()),
+            Login::Refused(since, failure) if clock::now() < *since + REFUSED_LASTS => return Err(failure.clone()),
+            Login::Refused(..) | Login::None => {}
         }
+        let User { username, password, .. } = user;
         let basic = serde_json::to_value(ByteString(format!("{username}:{password}").into_bytes()));
         let basic = basic.ok().and_then(|text| text.as_str().map(|text| format!("Basic {text}"))).unwrap_or_default();
         let request = self.builder(&Method::POST, "user/").header(header::AUTHORIZATION, basic);
@@ -205,24 +179,24 @@ impl PhpIpam {
             Err(problem) => {
                 let failure = problem.failure();
                 if let Failure::Refused(_) = failure {
-                    self.state.borrow_mut().refused = Some((clock::now(), failure.clone()));
+                    *login = Login::Refused(clock::now(), failure.clone());
                 }
                 return Err(failure);
             }
         };
         let token = token.ok_or_else(|| Failure::Lost("phpIPAM's answer to the log-in has no token".into()))?;
-        self.state.borrow_mut().token = Some(token.clone());
+        *login = Login::Token(token.clone());
         Ok(token)
     }
 
     pub(super) fn known_subnet(&self, id: i64) -> Option<Subnet> {
-        let state = self.state.borrow();
-        let (subnet, read) = state.subnets.get(&id)?;
+        let subnets = self.subnets.borrow();
+        let (subnet, read) = subnets.get(&id)?;
         (clock::now() < *read + SUBNET_LASTS).then_some(*subnet)
     }
 
     pub(super) fn remember(&self, subnet: Subnet) {
-        self.state.borrow_mut().subnets.insert(subnet.id, (subnet, clock::now()));
+        self.subnets.borrow_mut().insert(subnet.id, (subnet, clock::now()));
     }
 }
 
