@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mooring_allocator_core::pool::{Network, Plan, SpecError};
 use mooring_allocator_core::remote::{Drift, Orphans, RemoteSpec};
-use mooring_api::pool::{DriftPolicy, OrphanPolicy, PhpIpamIpPoolSpec};
+use mooring_api::pool::{DriftPolicy, NO_APP_ID, OrphanPolicy, PhpIpamIpPoolSpec, is_app_id};
 
 /// Requests under way at a time, if the pool says nothing.
 const CALLS: usize = 4;
@@ -23,8 +23,10 @@ pub fn phpipam(
     if !(url.starts_with("https://") || url.starts_with("http://")) || url.contains('@') {
         errors.push(SpecError::Legacy("endpoint is missing or no URL: write https://HOST/api"));
     }
-    if spec.app().is_none() {
-        errors.push(SpecError::Legacy("appId is missing: name the app of phpIPAM's API"));
+    match spec.app() {
+        None => errors.push(SpecError::Legacy("appId is missing: name the app of phpIPAM's API")),
+        Some(app) if !is_app_id(app) => errors.push(SpecError::Legacy(NO_APP_ID)),
+        Some(_) => {}
     }
     if spec.credentials_ref.is_none() && spec.credentials.as_ref().is_none_or(|inline| inline.password.is_empty()) {
         errors.push(SpecError::Legacy("credentialsRef is missing: name a Secret with username and password, or token"));
@@ -57,5 +59,27 @@ pub fn use_of(spec: &PhpIpamIpPoolSpec) -> RemoteSpec {
             DriftPolicy::Report => Drift::Report,
         },
         warning: warnings.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mooring_api::pool::InlineCredentials;
+
+    use super::*;
+
+    #[test]
+    fn an_app_of_the_old_form_must_be_a_name_too() {
+        let inline =
+            |app: &str| InlineCredentials { app_id: app.into(), password: "p".into(), ..InlineCredentials::default() };
+        let spec = |app: &str| PhpIpamIpPoolSpec {
+            endpoint: Some("https://ipam.example.com/api".into()),
+            credentials: Some(inline(app)),
+            subnetid: Some(1),
+            ..PhpIpamIpPoolSpec::default()
+        };
+        assert!(phpipam(&spec("kube"), Network::Common, None).is_ok());
+        let refused = phpipam(&spec("../admin?x="), Network::Common, None).unwrap_err();
+        assert_eq!(refused, [SpecError::Legacy(NO_APP_ID)]);
     }
 }

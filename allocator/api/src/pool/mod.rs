@@ -31,7 +31,9 @@ pub use metal3::{
     Metal3Reference,
 };
 pub use namespaces::{AllowedNamespaces, SelectorError};
-pub use phpipam::{DriftPolicy, InlineCredentials, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef};
+pub use phpipam::{
+    DriftPolicy, InlineCredentials, NO_APP_ID, OrphanPolicy, PhpIpamIpPool, PhpIpamIpPoolSpec, SecretRef, is_app_id,
+};
 pub use prefix::{DEFAULT_PREFIX_LENGTH, GlobalInClusterPrefixPool, InClusterPrefixPool, PrefixPoolSpec};
 pub use quarantine::Quarantine;
 pub use status::{Counts, PoolStatus};

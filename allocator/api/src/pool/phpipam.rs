@@ -121,6 +121,16 @@ pub enum DriftPolicy {
     Report,
 }
 
+/// What people are told of an app that [`is_app_id`] refuses.
+pub const NO_APP_ID: &str = "appId is no name of an app: write up to 32 letters, digits, - and _";
+
+/// Whether an app of phpIPAM can have this name. The schema says so of appId, and nothing of the old form.
+#[must_use]
+pub fn is_app_id(name: &str) -> bool {
+    let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_');
+    (1..=32).contains(&name.len()) && name.bytes().all(fits)
+}
+
 impl PhpIpamIpPoolSpec {
     /// The API's URL.
     #[must_use]
@@ -167,5 +177,13 @@ mod tests {
         assert!(!format!("{spec:?}").contains("hidden"));
         let both = PhpIpamIpPoolSpec { subnets: vec![9, 7, 9], ..spec };
         assert_eq!(both.subnet_ids(), [9, 7]);
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_no_app() {
+        assert!(is_app_id("kube") && is_app_id("Kube_2-x") && is_app_id(&"x".repeat(32)));
+        for name in ["", ".", "..", "../admin", "a/b", "a?b", "a#b", "a%2fb", "a b", "\u{e4}", &*"x".repeat(33)] {
+            assert!(!is_app_id(name), "{name}");
+        }
     }
 }

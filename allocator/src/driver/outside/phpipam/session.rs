@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use k8s_openapi::ByteString;
 use mooring_allocator_core::remote::Failure;
+use mooring_api::pool::{NO_APP_ID, is_app_id};
 use mooring_common::api::client::{self, body, may_be_sent};
 use mooring_common::connection::Options;
 use mooring_common::text::{chain, cut};
@@ -102,6 +103,10 @@ impl PhpIpam {
     }
 
     pub(super) fn open(&self, secret: &Secret) -> Result<Session, String> {
+        // It is a part of the path of each request that bears the credential.
+        if self.spec.app().is_none_or(|app| !is_app_id(app)) {
+            return Err(NO_APP_ID.to_owned());
+        }
         let url = self.spec.url().unwrap_or_default();
         let url = url.trim_end_matches('/');
         if self.spec.credentials_ref.is_some() {

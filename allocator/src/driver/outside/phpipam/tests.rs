@@ -124,3 +124,12 @@ async fn a_late_token_of_an_earlier_credential_is_not_used_with_the_new_one() {
     assert_eq!((&*by_old, &*by_new, by_itself), ("old", "new", true));
     assert_eq!(token(&new).await, "new");
 }
+
+#[tokio::test]
+async fn nothing_is_sent_where_the_app_leads_elsewhere() {
+    let served = served(Arc::new(|_, _| Box::pin(async { json!({}) }))).await;
+    for app in ["../admin", "kube/../x", "kube?x=", "kube#"] {
+        let of = PhpIpam::new(spec(&served.url, app, ""), &Uid::from(POOL));
+        assert_eq!(of.open(&Secret::default()).unwrap_err(), mooring_api::pool::NO_APP_ID, "{app}");
+    }
+}
