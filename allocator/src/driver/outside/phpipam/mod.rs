@@ -137,16 +137,27 @@ impl Api<'_> {
                 let new: Vec<Entry> = new.filter(|one| !found.iter().any(|known| known.id == one.id)).collect();
                 found.extend(new);
             }
-            // Left by a request that was lost after phpIPAM had given it: see `first_free`.
-            for one in found.extract_if(.., |one| subnet.is_anycast(one.address)) {
-                self.give_to_routers(&one.id).await?;
+            // Left by a request that was lost after phpIPAM had given it: see `first_free`. One that the claim is bound to is not.
+            let left = |one: &mut Entry| {
+                let unbound = mark.address != Some(one.address);
+                subnet.is_anycast(one.address) && one.claim.as_ref() == Some(&mark.claim) && unbound
+            };
+            for one in found.extract_if(.., left) {
+                self.give_to_routers(&one).await?;
             }
         }
         Ok(found)
     }
 
     /// The first address of an IPv6 subnet is that of all its routers (RFC 4291): it becomes an entry of nobody.
-    async fn give_to_routers(&self, id: &str) -> Result<(), Failure> {
+    async fn give_to_routers(&self, entry: &Entry) -> Result<(), Failure> {
+        match self.is_there(entry).await {
+            Ok(true) => {}
+            // People have deleted it, or have used it for something else, since it was found.
+            Ok(false) | Err(Failure::Unfit(_)) => return Ok(()),
+            Err(other) => return Err(other),
+        }
+        let id = &entry.id;
         let body = json!({"hostname": "subnet-router-anycast", "description": "RFC 4291", "owner": ""});
         match self.send(http::Method::PATCH, &format!("addresses/{id}/"), &body).await? {
             Ok(_) => Ok(()),
@@ -177,7 +188,7 @@ impl Api<'_> {
                     if !subnet.is_anycast(entry.address) {
                         return Ok(entry);
                     }
-                    self.give_to_routers(&entry.id).await.map_err(|failure| Failure::Lost(failure.to_string()))?;
+                    self.give_to_routers(&entry).await.map_err(|failure| Failure::Lost(failure.to_string()))?;
                 }
                 Err(problem) if problem.code == 404 => return Err(Failure::Full(problem.message)),
                 // Nothing was entered: another request was quicker.

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use mooring_allocator_core::names::Key;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -18,6 +19,9 @@ use super::super::credentials::Secret;
 use super::*;
 
 const POOL: &str = "0f0e0d0c-0b0a-0908-0706-050403020100";
+const CLAIM: &str = "11112222-3333-4444-5555-666677778888";
+/// The address of all routers of the subnet.
+const FIRST: &str = "fd00::";
 
 type Answer = Arc<dyn Fn(String, HeaderMap) -> BoxFuture<'static, Value> + Send + Sync>;
 
@@ -76,6 +80,10 @@ fn pool(served: &Served) -> PhpIpam {
     PhpIpam::new(spec(&served.url, "kube", ""), &Uid::from(POOL))
 }
 
+fn api(of: &PhpIpam) -> Api<'_> {
+    Api { of, session: of.open(&Secret::default()).unwrap().into() }
+}
+
 #[tokio::test]
 async fn a_late_token_of_an_earlier_credential_is_not_used_with_the_new_one() {
     let (go_on, goes_on) = watch::channel(false);
@@ -131,5 +139,49 @@ async fn nothing_is_sent_where_the_app_leads_elsewhere() {
     for app in ["../admin", "kube/../x", "kube?x=", "kube#"] {
         let of = PhpIpam::new(spec(&served.url, app, ""), &Uid::from(POOL));
         assert_eq!(of.open(&Secret::default()).unwrap_err(), mooring_api::pool::NO_APP_ID, "{app}");
+    }
+}
+
+/// What a search for a claim finds, with the requests that change something; `listed`: what bears the claim's mark in a list, or is at
+/// its address; `read`: what stands under its number by now.
+async fn search(address: Option<&str>, listed: Value, read: Value) -> (Vec<Entry>, Vec<String>) {
+    let (list, read) = (json!([listed]), Arc::new(read));
+    let served = served(Arc::new(move |what, _| {
+        let (list, read) = (list.clone(), read.clone());
+        Box::pin(async move {
+            match &*what {
+                "GET /kube/subnets/1/" => json!({"id": 1, "subnet": FIRST, "mask": 64}),
+                "GET /kube/addresses/11/" => (*read).clone(),
+                _ if what.starts_with("GET /kube/subnets/1/addresses/") => list,
+                _ => json!({}),
+            }
+        })
+    }))
+    .await;
+    let pool = pool(&served);
+    let address = address.map(|address| address.parse().unwrap());
+    let mark = Mark { claim: Uid::from(CLAIM), name: Key::new("ns", "c"), address };
+    let found = api(&pool).find(&mark).await.unwrap();
+    (found, served.asked(&Method::PATCH))
+}
+
+#[tokio::test]
+async fn only_what_is_the_claims_by_its_mark_is_given_to_the_routers() {
+    let ours = json!({"id": 11, "subnetId": 1, "ip": FIRST, "hostname": "c.ns",
+        "description": description(&Uid::from(CLAIM)), "owner": owner(&Uid::from(POOL))});
+    let theirs =
+        json!({"id": 11, "subnetId": 1, "ip": FIRST, "hostname": "router", "description": "uplink", "owner": ""});
+    // Left by a request whose answer was lost.
+    let (found, changed) = search(None, ours.clone(), ours.clone()).await;
+    assert_eq!((found.len(), changed), (0, vec!["PATCH /kube/addresses/11/".to_owned()]));
+    // People have used it for something else, or have deleted it, since it was listed.
+    for now in [theirs.clone(), Value::Null] {
+        let (found, changed) = search(None, ours.clone(), now).await;
+        assert_eq!((found.len(), changed.len()), (0, 0));
+    }
+    // Somebody else's, at the claim's address; and the claim's own, to which it is bound.
+    for one in [theirs, ours] {
+        let (found, changed) = search(Some(FIRST), one.clone(), one).await;
+        assert_eq!((found.len(), changed.len()), (1, 0), "{found:?}");
     }
 }
