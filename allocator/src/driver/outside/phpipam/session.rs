@@ -47,7 +47,7 @@ fn is_for(url: &str, named: Option<&str>) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the Secret does not name {url} as a server that may have its credential: add the pool's endpoint under the key {SERVER}"
+        "the Secret does not name the pool's endpoint as a server that may have its credential: add the endpoint under the key {SERVER}"
     ))
 }
 
