@@ -47,8 +47,8 @@ pub(super) struct Findings {
     pub(super) moving: bool,
     /// There is no trouble.
     pub(super) content: bool,
-    /// The Service is about to get an address of its record again.
-    pub(super) comes_back: bool,
+    /// By family: the Service is about to get the address of its record again.
+    pub(super) comes_back: [bool; 2],
 }
 
 impl Machine {
@@ -97,7 +97,7 @@ impl Machine {
             }
         }
         let mut lines = Vec::new();
-        let (mut moving, mut comes_back) = (false, false);
+        let (mut moving, mut comes_back) = (false, [false; 2]);
         // Addresses that the Service had, and addresses that it asks for.
         let mut claiming = (false, false);
         for &family in &wanted.families {
@@ -118,7 +118,7 @@ impl Machine {
             let comes =
                 wish.as_ref().map_or(ComesBack::No, |_| self.coming_back(&service, family, asked, troubles_now));
             self.note_coming_back(key, family, comes);
-            comes_back |= comes != ComesBack::No;
+            comes_back[place(family)] = comes != ComesBack::No;
             let waits = settled.as_ref().err().is_some_and(|trouble| passes(trouble) || comes != ComesBack::No);
             if waits || state.as_ref().err().is_some_and(passes) {
                 claiming.0 |= asked.or(recorded).is_some_and(|ip| self.had(&service, ip));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::block::Family;
 
+use crate::families::place;
 use crate::objects::{Ingress, Service};
 use crate::request::{self, Origin, shows};
 use crate::{record, words};
@@ -17,18 +18,36 @@ impl Machine {
         self.advise(service);
         let had = record::read(service.notes.record.as_deref());
         let Findings { wanted, lines, .. } = findings;
-        // Publish both families or nothing; but an address that is already shown stays.
+        // Publish both families or nothing; but an address that the Service had stays.
         let whole = !wanted.all || lines.len() == wanted.families.len();
-        let lines: Vec<&Line> =
-            lines.iter().filter(|line| whole || had.iter().any(|(object, _)| *object == line.object)).collect();
+        let before = |line: &Line| had.iter().any(|(object, ip)| *object == line.object || *ip == line.ip);
+        let lines: Vec<&Line> = lines.iter().filter(|line| whole || before(line)).collect();
         let mut status = self.status(service, findings, &had, &lines);
-        if findings.comes_back {
-            // Its record stays until it has the address, or will not get it.
-            status.ingress = None;
+        // The line of a family that comes back stays until the Service has the address, or will not get it. The other family does not
+        // wait for it.
+        let comes = |ip: IpAddr| {
+            findings.comes_back[place(Family::of(ip))] && lines.iter().all(|line| Family::of(line.ip) != Family::of(ip))
+        };
+        let rank = |ip: IpAddr| wanted.families.iter().position(|family| *family == Family::of(ip));
+        let waits = lines.is_empty() && findings.comes_back.contains(&true);
+        match &mut status.ingress {
+            ingress if waits => *ingress = None,
+            Some(ingress) => {
+                let stays = |one: &&Ingress| comes(one.ip) && ingress.iter().all(|other| other.ip != one.ip);
+                let stay: Vec<Ingress> = service.ingress.iter().filter(stays).copied().collect();
+                if !stay.is_empty() {
+                    ingress.extend(stay);
+                    ingress.sort_by_key(|one| rank(one.ip));
+                }
+            }
+            None => {}
         }
+        let mut now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
+        now.extend(had.iter().filter(|(_, ip)| comes(*ip)).cloned());
+        now.sort_by_key(|(_, ip)| rank(*ip));
         let same = status.ingress.as_ref().is_none_or(|ingress| *ingress == service.ingress)
             && status.condition == service.condition;
-        let mut notice = if findings.comes_back { Notice::default() } else { self.notice(service, findings, &lines) };
+        let mut notice = if waits { Notice::default() } else { self.notice(service, findings, &lines, &now) };
         // One write for both.
         status.host = if same { None } else { notice.take_host() };
         // A lost address leaves the status before the record: an address in the status without a record would count as
@@ -37,13 +56,13 @@ impl Machine {
         let held = self.held_addresses(&service.key);
         let replaced = |ip: IpAddr| lines.iter().any(|line| Family::of(line.ip) == Family::of(ip));
         let moves = |ip: IpAddr| findings.wish.is_ok() && replaced(ip) && held.contains(&ip);
-        let lost = |ip: IpAddr| shows(service, ip) && lines.iter().all(|line| line.ip != ip) && !moves(ip);
+        let lost =
+            |ip: IpAddr| shows(service, ip) && lines.iter().all(|line| line.ip != ip) && !moves(ip) && !comes(ip);
         let lost = lines.is_empty() || had.iter().any(|(_, ip)| lost(*ip));
-        if lost && !had.is_empty() && !same && !findings.comes_back {
+        if lost && !had.is_empty() && !same && !waits {
             return self.publish_status(service, &had, &lines, status);
         }
         if notice != Notice::default() {
-            let now: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
             let (addresses, before) = (record::addresses(&now), record::addresses(&had));
             let kept = notice.annotations.contains(&(words::REALLOCATE, None));
             if self.service_write_done(service, |target| Write::Annotate(target, Box::new(notice))) {
@@ -99,8 +118,8 @@ impl Machine {
         }
     }
 
-    /// The annotations that must change.
-    fn notice(&self, service: &Service, findings: &Findings, lines: &[&Line]) -> Notice {
+    /// The annotations that must change. `record`: the lines, and those of before that stay.
+    fn notice(&self, service: &Service, findings: &Findings, lines: &[&Line], record: &[record::Line]) -> Notice {
         let notes = &service.notes;
         let mut says: Vec<(&'static str, Option<String>)> = Vec::new();
         let mut notice = Notice::default();
@@ -116,14 +135,13 @@ impl Machine {
                 }
             }
         } else {
-            let record: Vec<record::Line> = lines.iter().map(|line| (line.object.clone(), line.ip)).collect();
-            says.push((words::RECORD, Some(record::write(&record))));
+            says.push((words::RECORD, Some(record::write(record))));
             let moving = self.moving_lines(service, lines);
             says.push((words::MOVING, (!moving.is_empty()).then(|| record::write(&moving))));
             let has = |ip: IpAddr| record.iter().any(|(_, one)| *one == ip);
             if let Some(wish) = findings.wish.as_ref().ok().filter(|wish| wish.addresses.into_iter().flatten().all(has))
             {
-                says.push((words::ADDRESSES, Some(record::addresses(&record))));
+                says.push((words::ADDRESSES, Some(record::addresses(record))));
                 let asked: Vec<String> = wish.addresses.iter().flatten().map(ToString::to_string).collect();
                 let requested = match wish.origin {
                     Origin::Annotation => Some(asked.join(",")),
@@ -134,7 +152,7 @@ impl Machine {
                 notice.clear_ip = Self::wrote_field(service, wish);
             } else if request::untouched(service) {
                 // What Mooring wrote must not turn into a request because the record changes.
-                says.push((words::ADDRESSES, Some(record::addresses(&record))));
+                says.push((words::ADDRESSES, Some(record::addresses(record))));
             }
             // Between two holders, the annotation names the previous one.
             if let Some(holder) = lines.iter().find_map(|line| line.holder.as_deref()) {

@@ -70,3 +70,40 @@ fn who_prefers_both_takes_what_there_is() {
     world.run();
     assert_eq!((&*world.shows(&web), &*world.shows(&second)), ("10.0.0.2,fd00::10", "10.0.0.1"));
 }
+
+/// After a restore, the pool of one family is missing, for a while or for ever. Its record, and its status if that was restored, stay.
+#[test]
+fn the_family_that_is_there_does_not_wait_for_the_other_to_come_back() {
+    let both = [("cidr-global", "10.0.0.0/24,fd00::10/124")];
+    for (policy, backwards) in [FamilyPolicy::PreferDualStack, FamilyPolicy::RequireDualStack]
+        .into_iter()
+        .flat_map(|one| [(one, false), (one, true)])
+    {
+        for with_status in [false, true] {
+            let mut world = World::new(&both);
+            let mut web = dual(policy);
+            if backwards {
+                web.families.reverse();
+            }
+            let web = world.apply(web);
+            world.run();
+            let shown = world.shows(&web);
+            let again = if with_status { world.exported_with_status(&web) } else { world.exported(&web) };
+            world.delete(&web);
+            world.run();
+            world.configure(&[("cidr-global", "10.0.0.0/24")]);
+            world.run();
+            let web = world.apply(again);
+            world.later(10);
+            let what = format!("{policy:?}, {backwards}, {with_status}: {:?}", world.standing(&web));
+            assert_eq!(world.shows(&web), if with_status { &*shown } else { "10.0.0.1" }, "{what}");
+            assert!(world.condition(&web).1.contains("fd00::10"), "{what}");
+            let record = world.services[&web].notes.record.clone().unwrap();
+            assert!(record.contains("=10.0.0.1") && record.contains("=fd00::10"), "{what}: {record}");
+            world.configure(&both);
+            world.run();
+            assert_eq!((&*world.shows(&web), world.says(&web)), (&*shown, Some(&*shown)), "{what}");
+            assert_eq!(world.condition(&web).0, "Advertised", "{what}");
+        }
+    }
+}
