@@ -210,7 +210,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
     for (name, level, arguments) in [("planted-bugs", 1, &PLANTED[..]), ("planted-bugs-of-the-core", 0, &GUARDS)] {
-        all.push(self::step(root, name, &built_quickly(level, arguments)).computing());
+        all.push(self::step(root, name, &built_quickly(level, arguments)).nightly());
     }
     all
 }

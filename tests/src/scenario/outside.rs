@@ -19,7 +19,11 @@ pub(super) async fn delete_all(scope: &Scope<'_>) -> Result<()> {
         state.all(CLAIM, &scope.ns).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
     });
     for name in names {
-        scope.delete(CLAIM, &name).await?;
+        match scope.delete(CLAIM, &name).await {
+            // Whoever was deleted just before may be gone while the watch still shows it.
+            Err(refused) if refused.code != 404 => return Err(refused.into()),
+            _ => {}
+        }
     }
     none_left(scope).await
 }

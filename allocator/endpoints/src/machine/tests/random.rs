@@ -339,7 +339,7 @@ pub(super) fn lives(seeds: Range<u64>) {
     }
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
+pub(super) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 

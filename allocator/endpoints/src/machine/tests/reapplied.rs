@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::objects::{INFRASTRUCTURE, PLANE, POD, carries, infrastructure, key, paused, plane, reference, secret};
-use super::random::Dice;
+use super::random::{Dice, number};
 use super::world::{Stored, World};
 use super::{LONG, create, reason};
 use crate::machine::Report;
@@ -138,9 +138,11 @@ fn the_same_texts_in_any_order_roll_nothing_out() {
     nothing_is_rolled_out();
 }
 
+/// `SIM_FIRST` and `SIM_SEEDS` choose the orders.
 #[test]
-fn two_hundred_random_orders_of_all_objects_end_as_they_began() {
-    for seed in 0..200 {
+fn whatever_order_all_objects_come_in_they_end_as_they_began() {
+    let first = number("SIM_FIRST", 0);
+    for seed in first..first + number("SIM_SEEDS", 40) {
         let mut dice = Dice(seed);
         let names = ["a", "b", "c"];
         let mut world = running(&names);
