@@ -2,6 +2,7 @@
 
 use super::restored::of_machine;
 use super::*;
+use crate::block::Block;
 
 const LET_GO: fn(&mut Claim) = |claim| claim.others = false;
 
@@ -43,6 +44,22 @@ fn the_next_claim_of_the_name_has_what_the_vanished_one_had() {
         bench.rest(60);
         assert_eq!([bench.has("c"), bench.has("d"), bench.has("e")], [some("10.0.0.1"), some("10.0.0.2"), None]);
     }
+}
+
+/// The Cluster of the next one is not shown yet.
+#[test]
+fn the_next_claim_keeps_it_while_it_is_held() {
+    let mut bench = restored();
+    bench.change("c", LET_GO);
+    bench.rest(1);
+    for hold in [Hold::Paused, Hold::NoCluster("k".into())] {
+        bench.make(Claim { had: None, hold, uid: "again".into(), ..of_machine("c", "10.0.0.1") });
+        bench.rest(600);
+        assert_eq!(bench.has("e"), None);
+    }
+    bench.change("c", |claim| claim.hold = Hold::None);
+    bench.rest(60);
+    assert_eq!([bench.has("c"), bench.has("d"), bench.has("e")], [some("10.0.0.1"), some("10.0.0.2"), None]);
 }
 
 #[test]
@@ -112,21 +129,26 @@ fn a_claim_that_waits_for_its_cluster_keeps_what_it_had() {
     assert_eq!(bench.has("c"), some("10.0.0.1"));
 }
 
-/// A machine or a Cluster that is really deleted.
+/// A machine or a Cluster that is really deleted. The object is gone a while before the claim.
 #[test]
 fn a_released_address_is_free_at_once() {
-    let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.1")))]);
-    bench.start();
-    bench.make(Claim { others: true, ..of_machine("c", "10.0.0.1") });
-    bench.make(Claim { had: None, others: true, ..of_machine("e", "10.0.0.1") });
-    bench.make(claim("d", "p"));
-    for gone in ["c", "e"] {
+    for had in [None, Block::read("10.0.0.1").map(Box::new)] {
+        let mut bench = Bench::new(&[("p", Ok(plan("10.0.0.1-10.0.0.1")))]);
+        bench.start();
+        bench.make(Claim { had, others: true, ..of_machine("c", "10.0.0.1") });
+        bench.rest(60);
+        assert_eq!(bench.has("c"), some("10.0.0.1"));
+        bench.change("c", |claim| claim.deleting = true);
         bench.rest(10);
-        assert_eq!(bench.has(gone), some("10.0.0.1"));
-        bench.change(gone, |claim| claim.deleting = true);
+        bench.refuse = |w| matches!(w, Write::RemoveFinalizer(_)).then_some(Failure::Unknown);
+        bench.change("c", LET_GO);
+        bench.rest(3);
+        assert!(bench.store.addresses.is_empty() && !is_gone(&bench));
+        bench.refuse = |_| None;
         bench.rest(10);
-        bench.change(gone, LET_GO);
+        assert!(is_gone(&bench));
+        bench.make(claim("d", "p"));
+        bench.rest(10);
+        assert_eq!(bench.has("d"), some("10.0.0.1"));
     }
-    bench.rest(10);
-    assert_eq!(bench.has("d"), some("10.0.0.1"));
 }

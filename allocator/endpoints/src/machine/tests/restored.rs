@@ -9,6 +9,7 @@ use mooring_allocator_core::retained_meta::ClusterOwner;
 use super::objects::{cluster, config_map, infrastructure, key, paused};
 use super::world::{Stored, World};
 use super::{LONG, create, reason};
+use crate::machine::Write;
 use crate::objects::{Cluster, Infrastructure};
 
 fn vip() -> IpAddr {
@@ -144,6 +145,8 @@ pub(super) fn claims_for_services_wait_for_what_says_what_they_had() {
         world.settle(LONG * 3);
         let has = ["c-svc-lb-0", "c-svc-lb-1"].map(|name| world.claims[&key(name)].address);
         assert_eq!(has, [Some(lb(14)), Some(lb(13))], "with status: {bound}");
+        let held = world.claims.values().filter(stays).count();
+        assert_eq!(held, if bound { 2 } else { 0 }, "what the target lists is not released");
         assert_eq!(world.texts[&config_map("c")].text.as_deref(), Some("10.0.1.13/32,10.0.1.14/32"));
     }
 }
@@ -151,4 +154,26 @@ pub(super) fn claims_for_services_wait_for_what_says_what_they_had() {
 #[test]
 fn claims_for_services_wait_for_their_target() {
     claims_for_services_wait_for_what_says_what_they_had();
+}
+
+/// Otherwise each would get what stands in the other's place of the list.
+#[test]
+fn claims_for_services_are_made_anew_one_after_the_other() {
+    let mut world = World::new(4);
+    for (name, last) in [("c-svc-lb-0", 14), ("c-svc-lb-1", 13)] {
+        put(&mut world, name, lb(last), false);
+    }
+    put_cluster(&mut world, wants_services);
+    world.put_text(&config_map("c"), "10.0.1.13/32,10.0.1.14/32");
+    let releases = |(_, write): &&(u64, Write)| matches!(write, Write::ReleaseClaim(_));
+    let mut times = 0;
+    while (0..8).any(|at| world.go_on(at)) {
+        let now = world.todo.iter().filter(releases).count();
+        assert!(now < 2, "{:?}", world.todo);
+        times += now;
+    }
+    world.settle(LONG);
+    assert!(times > 0);
+    let has = ["c-svc-lb-0", "c-svc-lb-1"].map(|name| world.claims[&key(name)].address);
+    assert_eq!(has, [Some(lb(14)), Some(lb(13))]);
 }
