@@ -156,6 +156,14 @@ impl Clusters {
         }
     }
 
+    /// Whether the Cluster that a claim was for, which is gone, is paused, or may be.
+    #[must_use]
+    pub fn pauses_the_next_of(&self, claim: &Claim) -> bool {
+        let for_cluster = || claim.retained.endpoint.as_ref().and_then(|mark| mark.cluster().cloned());
+        let key = |name| Key { namespace: claim.key.namespace.clone(), name };
+        claim.retained.cluster.clone().or_else(for_cluster).is_some_and(|name| self.is_paused(&key(name)))
+    }
+
     /// Whether a claim must be left alone.
     #[must_use]
     pub fn hold(&self, claim: &Claim) -> Hold {
@@ -308,6 +316,25 @@ mod tests {
         (claim.retained.paused, claim.retained.elsewhere) = (false, true);
         assert_eq!(clusters.hold(&claim), Hold::Paused);
     }
+
+    #[test]
+    fn the_next_claim_waits_while_the_cluster_is_paused() {
+        let owner = Some(ClusterOwner { name: "k".into(), uid: Uid::from("before") });
+        let mark = ForCluster { label: None, owner, given: false, owners: Vec::new(), condition: None, stood: None };
+        let mut of_endpoint = Claim { deleting: true, ..claim(None) };
+        of_endpoint.retained.endpoint = Some(Box::new(mark));
+        for claim in [of_endpoint, claim(Some("k"))] {
+            let mut clusters = Clusters::default();
+            assert!(clusters.pauses_the_next_of(&claim), "nobody knows yet");
+            clusters.list_ends();
+            assert!(!clusters.pauses_the_next_of(&claim));
+            for (pause, waits) in [(Pause::WithEndpoint, true), (Pause::BeforeEndpoint, true), (Pause::None, false)] {
+                clusters.shown(Key::new("n", "k"), pause);
+                assert_eq!(clusters.pauses_the_next_of(&claim), waits);
+            }
+        }
+    }
+
     #[test]
     fn a_claim_for_an_endpoint_waits_for_its_cluster_and_for_the_address_that_comes_with_it() {
         let mut clusters = Clusters::default();

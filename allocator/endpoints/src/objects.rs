@@ -255,6 +255,12 @@ impl Claim {
         self.in_use() || self.mark().is_some_and(|mark| mark.owner.is_some())
     }
 
+    /// The address that it had before, as its metadata says.
+    #[must_use]
+    pub fn had(&self) -> Option<IpAddr> {
+        self.had.as_ref().map(|block| block.address())
+    }
+
     /// The address that it asks for.
     #[must_use]
     pub fn asks_for(&self) -> Option<IpAddr> {

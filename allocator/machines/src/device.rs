@@ -12,6 +12,8 @@ pub struct Device {
     pub network: Box<str>,
     /// It has neither DHCP nor addresses, and nobody else is to give it any.
     pub wants: bool,
+    /// It has neither DHCP nor addresses that another provider gives it.
+    pub fixed: bool,
     /// The addresses in `ipAddrs`, as far as they can be read.
     pub addresses: Vec<IpAddr>,
     /// The entry as it is.
@@ -43,6 +45,7 @@ impl Device {
             ["dhcp4", "dhcp6", "skipIPAllocation"].into_iter().any(is) || !list("addressesFromPools").is_empty();
         Self {
             network: whole.get("networkName").and_then(Value::as_str).unwrap_or_default().into(),
+            fixed: whole.is_object() && !others,
             wants: whole.is_object() && !others && list("ipAddrs").is_empty(),
             addresses: addresses.collect(),
             whole: whole.clone(),

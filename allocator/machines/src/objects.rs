@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
+use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol;
+use mooring_allocator_core::range_set::RangeSet;
 use mooring_allocator_core::retained_meta::{ForMachine, MachineOwner};
 
 use crate::device::Device;
+use crate::machine::flaws::{Flaw, planted};
 use crate::{naming, words};
 
 /// The kinds of pools from which machines get addresses.
@@ -118,6 +120,8 @@ pub struct Pool {
     pub labels: Labels,
     /// The family of its addresses; None: it has none, or cannot be used.
     pub family: Option<Family>,
+    /// Its addresses, by number.
+    pub addresses: RangeSet,
     /// The namespaces that may claim from it; None: all.
     pub allowed: Option<BTreeSet<String>>,
     /// The gateway of its addresses.
@@ -128,6 +132,14 @@ pub struct Pool {
     pub search: Vec<Box<str>>,
     /// It has a deletion timestamp.
     pub deleting: bool,
+}
+
+impl Pool {
+    /// Whether it hands out this address.
+    #[must_use]
+    pub fn has(&self, ip: IpAddr) -> bool {
+        self.addresses.contains(Block::host(ip).first()) && self.family == Some(Family::of(ip))
+    }
 }
 
 /// Reads [`words::NAMESERVERS`].
@@ -178,12 +190,25 @@ impl Claim {
         self.retained.finalizers.iter().any(|one| **one == *words::IN_USE)
     }
 
+    /// The address that it has; or, while it is bound to none, that it had before, as its metadata says.
+    #[must_use]
+    pub fn has_or_had(&self) -> Option<IpAddr> {
+        let had = || self.had.as_ref().filter(|_| self.bound.is_none()).map(|block| block.address());
+        self.address.map(|(ip, _)| ip).or_else(had)
+    }
+
+    /// The address that it asks for.
+    #[must_use]
+    pub fn asks_for(&self) -> Option<IpAddr> {
+        self.requested.as_deref()?.parse().ok()
+    }
+
     /// Whether the claim is this very machine's. After a backup was restored, the machine has another uid than the owner that the
     /// claim names: then the claim is the machine's if the machine has its address.
     #[must_use]
     pub fn is_of(&self, machine: &VSphereMachine) -> bool {
-        let carried = || self.address.is_some_and(|(ip, _)| machine.carries(ip));
-        self.owner().is_none_or(|owner| owner.uid == machine.uid) || carried()
+        let carried = || self.has_or_had().is_some_and(|ip| machine.carries(ip));
+        self.owner().is_none_or(|owner| owner.uid == machine.uid) || (carried() && !planted(Flaw::ForgetsWhatItHad))
     }
 }
 

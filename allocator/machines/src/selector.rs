@@ -123,6 +123,7 @@ mod tests {
     use std::sync::Arc;
 
     use mooring_allocator_core::names::{PoolKind, PoolRef};
+    use mooring_allocator_core::range_set::RangeSet;
 
     use super::*;
 
@@ -131,6 +132,7 @@ mod tests {
             reference: Arc::new(PoolRef::new(kind, "n", name)),
             labels: Labels { pool: None, group: crate::objects::kept(group), network: crate::objects::kept(network) },
             family: Some(family),
+            addresses: RangeSet::default(),
             allowed: None,
             gateway: None,
             nameservers: Ok(Vec::new()),

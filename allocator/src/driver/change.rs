@@ -58,6 +58,7 @@ impl Change {
             | Event::Metal3Addresses(..)
             | Event::Metal3Listed
             | Event::PoolsRefused(..)
+            | Event::VanishedPaused(..)
             | Event::Answer { .. }
             | Event::ClaimRead { .. }
             | Event::Remote { .. } => return None,

@@ -381,7 +381,7 @@ impl Plan {
     }
 
     /// The usable ranges as addresses, first and last.
-    pub(crate) fn address_ranges(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
+    pub fn address_ranges(&self) -> impl Iterator<Item = (u128, u128)> + '_ {
         let shift = 128 - u32::from(self.unit);
         self.usable.iter().map(move |(f, l)| (f << shift, l << shift | host_mask(self.unit)))
     }

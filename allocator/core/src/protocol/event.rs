@@ -23,6 +23,8 @@ pub enum Event {
     Claim(Claim),
     /// A claim is gone.
     ClaimGone(Key, Uid),
+    /// Whether the Cluster of a claim that is gone is paused ([`super::Machine::vanished`]).
+    VanishedPaused(Key, bool),
     /// All addresses, and the number of the action that asked for them; None: at start, and after a broken watch.
     Addresses(Vec<Address>, Option<u64>),
     /// All claims of metal3's.

@@ -18,6 +18,7 @@ use super::{
 
 mod restored;
 mod tenants;
+mod vanished;
 
 const ALL: [usize; KINDS] = [POOLS, CLAIMS, ADDRESSES, METAL3_CLAIMS, METAL3_ADDRESSES];
 

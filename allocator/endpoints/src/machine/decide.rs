@@ -222,6 +222,11 @@ fn claimed(
         if claim.bound.is_some() && !earlier {
             // It keeps its address as long as the Cluster lives, or has it anywhere.
             let_go(view, claim, wants)?;
+        } else if let Some(ip) = kept_for_later(view, claim, host) {
+            let message = format!(
+                "claim {name} is being deleted, and keeps {ip} until the Cluster goes on; then another is made for it"
+            );
+            return Err(wait(Reason::Paused, message));
         } else if claim.in_use() {
             return Err(Write::ReleaseClaim(claim_target(claim)).into());
         } else {
@@ -246,6 +251,12 @@ fn claimed(
         }
         other => other,
     })
+}
+
+/// The host, if a restored claim that is being deleted had it, and no other claim is made for it before the Cluster goes on.
+fn kept_for_later(view: &View<'_>, claim: &Claim, host: Option<IpAddr>) -> Option<IpAddr> {
+    let had = claim.had().filter(|had| claim.bound.is_none() && Some(*had) == host);
+    had.filter(|_| view.held() && !planted(Flaw::ReleasesTheRestored))
 }
 
 /// Whether the claim was made for an address that the Cluster had already.

@@ -56,6 +56,8 @@ pub(super) enum Flaw {
     ForgetsLists,
     /// They are made by what was read of the target a while ago.
     BelievesOldLists,
+    /// Restored claims that are deleted at once are released as any others.
+    ReleasesTheRestored,
 }
 
 #[cfg(test)]

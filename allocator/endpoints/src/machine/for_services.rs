@@ -34,18 +34,36 @@ pub(super) fn add(view: &View<'_>, finding: &mut Finding) -> Result<Option<Condi
     let cluster = view.cluster;
     let wish = service_wish(&cluster.notes, &cluster.key.namespace);
     let wanted = wish.as_ref().map(|wish| wish.as_ref().map_or(0, |wish| wish.count));
+    let target = wish.as_ref().ok().and_then(|wish| wish.as_ref()).and_then(|wish| wish.target.as_ref());
+    let list = target.filter(|_| !view.held()).map(|what| read(view, what, finding));
+    // What the workload cluster uses for certain. None: that is not known yet, or nothing is done now.
+    let in_use = match &list {
+        _ if view.held() || wish.is_err() => None,
+        Some(list) => list.as_ref().ok().map(|list| &*list.alone),
+        None => Some(&[][..]),
+    };
+    let is_there = |number| view.claims.contains_key(&name(&cluster.key.name, number));
+    let mut others_are_there = wanted.as_ref().is_ok_and(|wanted| (0..*wanted).all(is_there));
     for claim in view.claims.values().filter(|claim| claim.deleting && claim.in_use()) {
         // An earlier Cluster of this name had it, or somebody takes back what is no longer wanted, or it has no address.
         let number = number(&cluster.key.name, &claim.key.name);
         let endpoint = claim.key.name == cluster.key.name && matches!(view.wish, Ok(Some(_)));
         let unwanted = number.is_some_and(|number| wanted.as_ref().is_ok_and(|wanted| number >= *wanted));
         let empty = number.is_some() && claim.bound.is_none();
-        if unwanted || empty || (is_of_another(claim, cluster) && !endpoint) {
+        let goes = empty || (is_of_another(claim, cluster) && !endpoint);
+        let restored = number.is_some() && (claim.bound.is_some() || claim.had().is_some());
+        if !unwanted && goes && restored && !planted(Flaw::ReleasesTheRestored) {
+            // One is made anew after the other, and each for what no other has.
+            let stays = |listed: &[IpAddr]| claim.bound.is_some() && is_listed(claim, listed);
+            if in_use.is_none_or(stays) || (empty && !std::mem::take(&mut others_are_there)) {
+                continue;
+            }
+        }
+        if unwanted || goes {
             finding.steps.push(Step::Write(Write::ReleaseClaim(claim_target(claim))));
         }
     }
-    let Some(wish) = wish? else { return Ok(None) };
-    let list = wish.target.as_ref().filter(|_| !view.held()).map(|what| read(view, what, finding));
+    let Some(wish) = wish.as_ref().map_err(Clone::clone)? else { return Ok(None) };
     let mut addresses = Vec::new();
     let mut missing = Vec::new();
     let mut waits = None;
@@ -69,7 +87,7 @@ pub(super) fn add(view: &View<'_>, finding: &mut Finding) -> Result<Option<Condi
                 waits = waits.or_else(|| Some(Condition::new(Reason::NameTaken, message)));
             }
             Bond::Missing(write) => finding.steps.push(Step::Write(write)),
-            Bond::Whole if is_of_another(claim, cluster) => {}
+            Bond::Whole if is_of_another(claim, cluster) && !in_use.is_some_and(|listed| is_listed(claim, listed)) => {}
             Bond::Whole => match address_of(claim) {
                 Ok(ip) => addresses.push(ip),
                 Err(Stop::Wait(condition)) => {
@@ -78,7 +96,7 @@ pub(super) fn add(view: &View<'_>, finding: &mut Finding) -> Result<Option<Condi
                     {
                         finding.steps.push(Step::Write(Write::DeleteClaim(claim_target(claim))));
                     }
-                    waits = waits.or_else(|| Some(with_place(condition, claim, &wish)));
+                    waits = waits.or_else(|| Some(with_place(condition, claim, wish)));
                 }
                 Err(Stop::Step(_) | Stop::Nothing) => {}
             },
@@ -86,13 +104,13 @@ pub(super) fn add(view: &View<'_>, finding: &mut Finding) -> Result<Option<Condi
     }
     match list {
         None if view.held() => {}
-        None => make(view, &wish, missing, &[], finding),
+        None => make(view, wish, missing, &[], finding),
         Some(Err(trouble)) => waits = waits.or(trouble),
         Some(Ok(list)) => {
             if !missing.is_empty() && list.is_old && !planted(Flaw::BelievesOldLists) {
                 finding.steps.push(Step::Read(list.what.clone()));
             } else {
-                make(view, &wish, missing, &list.alone, finding);
+                make(view, wish, missing, &list.alone, finding);
             }
             if addresses.len() == wish.count as usize
                 && let Ok(Some(text)) = put(&list.text, &addresses)
@@ -168,10 +186,14 @@ fn make(view: &View<'_>, wish: &ServiceWish, missing: Vec<Arc<str>>, listed: &[I
     }
 }
 
+/// Whether the target lists the address of a claim: its Cluster was restored, and has another uid than the owner that it names.
+fn is_listed(claim: &Claim, listed: &[IpAddr]) -> bool {
+    claim.address.is_some_and(|ip| listed.contains(&ip))
+}
+
 /// The address that a claim has, was given before, or asks for.
 fn had(claim: &Claim) -> Option<IpAddr> {
-    let before = || claim.had.as_ref().map(|block| block.address());
-    claim.address.or_else(before).or_else(|| claim.asks_for())
+    claim.address.or_else(|| claim.had()).or_else(|| claim.asks_for())
 }
 
 /// Whether a claim asks, without success, for an address that the target does not list any more, or that another claim of the

@@ -134,6 +134,7 @@ impl Machine {
         (slot.verdict, slot.reported) = (None, None);
         slot.writes.forget_what_was_said();
         slot.orphaned = None;
+        slot.left.extend(slot.claims.values().map(|claim| claim.uid.clone()));
         (slot.put_back, slot.went_on) = (PutBack::default(), false);
         self.names_no_more(&cluster);
         self.work.mark(key.clone());
@@ -213,8 +214,15 @@ impl Machine {
         // What was read of the Cluster before says nothing about this state of the claim.
         slot.known.remove(&Companion::Cluster(cluster.clone()));
         slot.reading.remove(&Companion::Cluster(cluster.clone()));
-        slot.orphaned = None;
-        let new = slot.claims.insert(key.name.clone(), claim).is_none();
+        let uid = claim.uid.clone();
+        let before = slot.claims.insert(key.name.clone(), claim);
+        let new = before.is_none();
+        if before.as_ref().is_none_or(|before| before.uid != uid) {
+            slot.orphaned = None;
+        }
+        if let Some(before) = before.filter(|before| before.uid != uid) {
+            slot.left.remove(&before.uid);
+        }
         slot.writes.shown(&Object::Claim(key.name), new);
         self.work.mark(cluster);
     }
@@ -228,8 +236,10 @@ impl Machine {
 
     fn forget_claim(&mut self, key: &Key) {
         let Some(cluster) = self.cluster_of.remove(key) else { return };
-        if let Some(slot) = self.slots.get_mut(&cluster) {
-            slot.claims.remove(&key.name);
+        if let Some(slot) = self.slots.get_mut(&cluster)
+            && let Some(claim) = slot.claims.remove(&key.name)
+        {
+            slot.left.remove(&claim.uid);
         }
         self.work.mark(cluster);
     }

@@ -11,8 +11,8 @@ use super::reading::RECHECK_WRITTEN;
 use super::view::claim_target;
 use super::{Machine, Write};
 
-/// A claim that nobody deletes is deleted after this time without its Cluster. Mostly the garbage collector does it; and a backup
-/// may bring back a claim before its Cluster.
+/// A claim goes after this time without its Cluster. Mostly the garbage collector deletes it; and a backup may bring back a claim before
+/// its Cluster, with an owner that has another uid by now: then the garbage collector deletes it at once.
 const ORPHANED: Duration = Duration::from_mins(5);
 
 impl Machine {
@@ -45,10 +45,16 @@ impl Machine {
         }
         let orphaned = *slot.orphaned.get_or_insert(known.at) + ORPHANED;
         let fresh = known.at >= orphaned;
-        for claim in ours.iter().filter(|claim| claim.deleting || fresh) {
+        let may_be_restored = |claim: &Claim| {
+            let has = claim.bound.is_some() || claim.had().is_some();
+            has && !slot.left.contains(&claim.uid) && !planted(Flaw::ReleasesTheRestored)
+        };
+        let (go, wait): (Vec<&Claim>, Vec<&Claim>) =
+            ours.iter().partition(|claim| fresh || (claim.deleting && !may_be_restored(claim)));
+        for claim in go {
             self.end(key, claim);
         }
-        if ours.iter().all(|claim| claim.deleting) || fresh {
+        if wait.is_empty() {
             return;
         }
         if orphaned > now { self.work.mark_at(orphaned, key.clone()) } else { self.ask(key, what) }

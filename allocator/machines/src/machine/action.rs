@@ -1,5 +1,6 @@
 //! The actions of the machine.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
@@ -63,6 +64,8 @@ pub struct NewClaim {
     pub device: usize,
     /// `spec.poolRef`.
     pub pool: Arc<PoolRef>,
+    /// The annotation `mooring.dev/requested-address`: what the device has already.
+    pub requested: Option<IpAddr>,
 }
 
 /// A machine as the owner of a claim.

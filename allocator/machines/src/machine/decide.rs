@@ -20,6 +20,7 @@ use super::Write;
 use super::action::Parent;
 use super::flaws::{Flaw, planted};
 use super::of_device::{of_device, search};
+use super::restored::{Found, restored};
 
 /// What a decision about one machine rests on.
 pub(super) struct View<'a> {
@@ -70,8 +71,15 @@ pub(super) fn decide(view: &View<'_>) -> Finding {
     } else {
         finding.verdict = at_rest(view);
     }
+    let Found { needed: of_restored, kept, writes, trouble } = restored(view);
+    needed.extend(of_restored);
+    finding.writes.extend(writes);
+    let fine = finding.verdict.as_ref().is_none_or(|verdict| verdict.reason == Reason::Written);
+    finding.verdict = trouble.filter(|_| fine).or(finding.verdict);
     for claim in view.claims.values().filter(|claim| claim.is_of(machine) && !claim.retained.elsewhere) {
-        finding.writes.extend(keep(view, claim, needed.contains(&claim.key.name)));
+        if !kept.contains(&claim.key.name) {
+            finding.writes.extend(keep(view, claim, needed.contains(&claim.key.name)));
+        }
     }
     finding
 }
@@ -152,7 +160,7 @@ fn addresses(view: &View<'_>, writes: &mut Vec<Write>, needed: &mut Vec<Arc<str>
 }
 
 /// What the labels ask for: the machine's own, or else those of its template.
-fn selector<'a>(view: &View<'a>) -> Result<Selector<'a>, Condition> {
+pub(super) fn selector<'a>(view: &View<'a>) -> Result<Selector<'a>, Condition> {
     let template = view.template.map(|template| &template.labels);
     let found = Selector::of(&view.machine.labels).or_else(|| Selector::of(template?));
     if planted(Flaw::EmptySelectorMatchesAll) {

@@ -3,7 +3,7 @@
 /// A guard to leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(test), expect(dead_code, reason = "the tests plant them"))]
-pub(super) enum Flaw {
+pub(crate) enum Flaw {
     /// Decisions are made before every kind was listed since this allocator leads.
     ViewsOfDifferentAge,
     /// Something is written although the machine or its Cluster is paused.
@@ -26,6 +26,10 @@ pub(super) enum Flaw {
     HiddenForEver,
     /// A write that had no lasting effect is repeated at once.
     RepeatsAtOnce,
+    /// A claim's metadata says nothing about whose it is.
+    ForgetsWhatItHad,
+    /// Restored claims go as soon as their machine is not there.
+    ReleasesTheRestored,
 }
 
 #[cfg(test)]
@@ -39,11 +43,11 @@ pub(super) fn plant(flaw: Option<Flaw>) {
 }
 
 #[cfg(test)]
-pub(super) fn planted(flaw: Flaw) -> bool {
+pub(crate) fn planted(flaw: Flaw) -> bool {
     PLANTED.get() == Some(flaw)
 }
 
 #[cfg(not(test))]
-pub(super) const fn planted(_: Flaw) -> bool {
+pub(crate) const fn planted(_: Flaw) -> bool {
     false
 }

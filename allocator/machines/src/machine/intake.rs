@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, Uid};
 
+use crate::device::Device;
 use crate::objects::{Claim, Cluster, Pool, Template, VSphereMachine};
 
 use super::slots::Object;
@@ -160,8 +161,12 @@ impl Machine {
 
     /// Machines that wait may wait for this one.
     fn pools_changed(&mut self) {
-        let waits = |machine: &VSphereMachine| machine.devices.iter().any(|device| device.wants);
-        let of = self.slots.iter().filter(|(_, slot)| slot.machine.as_deref().is_some_and(waits));
+        let of = self.slots.iter().filter(|(_, slot)| {
+            let has = |ip| slot.claims.values().any(|claim| claim.address.is_some_and(|(has, _)| has == ip));
+            let lacks = |device: &Device| device.fixed && device.addresses.iter().any(|ip| !has(*ip));
+            let waits = |machine: &VSphereMachine| machine.devices.iter().any(|one| one.wants || lacks(one));
+            slot.machine.as_deref().is_some_and(waits)
+        });
         self.work.mark_all(of.map(|(key, _)| key.clone()));
     }
 
@@ -183,6 +188,8 @@ impl Machine {
             return;
         }
         slot.forget_read();
+        slot.left.extend(slot.claims.values().map(|claim| claim.uid.clone()));
+        slot.orphaned = None;
         (slot.verdict, slot.reported) = (None, None);
         slot.writes.forget_what_was_said();
         self.work.mark(key.clone());
@@ -196,7 +203,15 @@ impl Machine {
         self.owner_of.insert(key.clone(), machine.clone());
         let slot = self.slots.entry(machine.clone()).or_default();
         slot.forget_read();
-        let new = slot.claims.insert(key.name.clone(), claim).is_none();
+        let uid = claim.uid.clone();
+        let before = slot.claims.insert(key.name.clone(), claim);
+        let new = before.is_none();
+        if before.as_ref().is_none_or(|before| before.uid != uid) {
+            slot.orphaned = None;
+        }
+        if let Some(before) = before.filter(|before| before.uid != uid) {
+            slot.left.remove(&before.uid);
+        }
         slot.writes.shown(&Object::Claim(key.name), new);
         self.work.mark(machine);
     }
@@ -210,8 +225,10 @@ impl Machine {
 
     fn forget_claim(&mut self, key: &Key) {
         let Some(machine) = self.owner_of.remove(key) else { return };
-        if let Some(slot) = self.slots.get_mut(&machine) {
-            slot.claims.remove(&key.name);
+        if let Some(slot) = self.slots.get_mut(&machine)
+            && let Some(claim) = slot.claims.remove(&key.name)
+        {
+            slot.left.remove(&claim.uid);
         }
         self.work.mark(machine);
     }

@@ -12,12 +12,13 @@ mod answers;
 mod decide;
 mod evaluate;
 mod event;
-mod flaws;
+pub(crate) mod flaws;
 mod intake;
 #[cfg(debug_assertions)]
 mod invariants;
 mod of_device;
 mod release;
+mod restored;
 mod slots;
 #[cfg(test)]
 mod tests;

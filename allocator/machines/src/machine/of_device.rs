@@ -55,7 +55,7 @@ pub(super) fn of_device(
                 let key = Key { namespace: machine.key.namespace.clone(), name: name.clone() };
                 let parent = Parent::of(machine);
                 let pool = pool.reference.clone();
-                let new = NewClaim { key, parent, cluster: cluster.clone(), device: place, pool };
+                let new = NewClaim { key, parent, cluster: cluster.clone(), device: place, pool, requested: None };
                 writes.push(Write::CreateClaim(Box::new(new)));
                 Err(Condition::new(Reason::Allocating, format!("claim {name} is made")))
             }

@@ -15,6 +15,8 @@ use super::{Action, Failure, Machine, Write};
 
 /// A machine that exists and is not shown is read again after this time. A change of a claim of it has it read at once.
 const RECHECK: Duration = Duration::from_mins(5);
+/// A claim goes after this time without its machine: a backup may bring back a claim before its machine.
+const ORPHANED: Duration = Duration::from_mins(5);
 /// A read that failed is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -45,8 +47,22 @@ impl Machine {
             (None, Some(_)) => true,
         };
         let (there, gone): (Vec<&Claim>, Vec<&Claim>) = ours.iter().partition(is_there);
-        for claim in gone {
-            self.end(key, claim, written);
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if gone.is_empty() {
+            slot.orphaned = None;
+        } else {
+            let orphaned = *slot.orphaned.get_or_insert(known.at) + ORPHANED;
+            let over = known.at >= orphaned || planted(Flaw::ReleasesTheRestored);
+            let may_be_restored = |claim: &&Claim| {
+                !over && (claim.bound.is_some() || claim.has_or_had().is_some()) && !slot.left.contains(&claim.uid)
+            };
+            let (wait, go): (Vec<&Claim>, Vec<&Claim>) = gone.into_iter().partition(may_be_restored);
+            for claim in go {
+                self.end(key, claim, written);
+            }
+            if !wait.is_empty() {
+                if orphaned > now { self.work.mark_at(orphaned, key.clone()) } else { self.ask(key) }
+            }
         }
         if !there.is_empty() {
             // The watch will show the machine.

@@ -1,6 +1,6 @@
 //! The known state of each machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,10 @@ pub(super) struct Slot {
     pub(super) machine: Option<Arc<VSphereMachine>>,
     /// The claims, by name.
     pub(super) claims: BTreeMap<Arc<str>, Claim>,
+    /// Claims that were there when their machine went, and so are of no backup.
+    pub(super) left: BTreeSet<Uid>,
+    /// Since when its claims have no machine.
+    pub(super) orphaned: Option<Duration>,
     pub(super) writes: ObjectWrites<Write>,
     /// What was read about the machine, after every event about it and its claims.
     pub(super) known: Option<Known>,

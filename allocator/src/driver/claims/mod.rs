@@ -78,6 +78,13 @@ impl ClaimController {
                 Self::step(index, Event::Claim(held), out);
             }
         }
+        let paused = index.protocol.vanished().filter_map(|(claim, before)| {
+            let paused = index.clusters.pauses_the_next_of(claim);
+            (paused != before).then(|| Event::VanishedPaused(claim.key.clone(), paused))
+        });
+        for event in paused.collect::<Vec<_>>() {
+            Self::step(index, event, out);
+        }
     }
 
     /// The latest time at which a claim must be judged again.

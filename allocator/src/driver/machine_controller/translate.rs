@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mooring_allocator_core::names::{Key, PoolRef, Uid};
 use mooring_allocator_core::pool::Plan;
+use mooring_allocator_core::range_set::RangeSet;
 use mooring_allocator_machines::machine::Event;
 use mooring_allocator_machines::objects::{Claim, Labels, POOL_KINDS, Pool, entries, kept, nameservers};
 use mooring_allocator_machines::words;
@@ -61,6 +62,7 @@ fn pool(reference: &Arc<PoolRef>, index: &Index) -> Option<Pool> {
         reference: pool.reference.clone(),
         labels: Labels::read(|name| labels?.get(name).map(String::as_str)),
         family: plan.and_then(Plan::family),
+        addresses: plan.map(|plan| RangeSet::of(plan.address_ranges())).unwrap_or_default(),
         allowed: plan.and_then(|plan| plan.allowed_namespaces.clone()),
         gateway: plan.and_then(|plan| plan.gateway),
         nameservers: seen.annotation(words::NAMESERVERS).map_or_else(|| Ok(Vec::new()), nameservers),

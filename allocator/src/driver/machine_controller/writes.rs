@@ -2,7 +2,7 @@
 
 use mooring_allocator_machines::machine::{NewClaim, Parent, Target, Write};
 use mooring_allocator_machines::words;
-use mooring_api::labels;
+use mooring_api::{annotations, labels};
 use serde_json::{Map, Value, json};
 
 use super::super::claim_writes::{self, spec};
@@ -36,7 +36,7 @@ fn create(index: &Index, watch_filter: Option<&str>, new: &NewClaim) -> Prepared
         key: &new.key,
         pool: &new.pool,
         labels: own_labels.into_iter().map(|(name, value): (_, Value)| (name.to_owned(), value)).collect(),
-        annotations: Value::Null,
+        annotations: new.requested.map_or(Value::Null, |ip| json!({annotations::REQUESTED_ADDRESS: ip.to_string()})),
         finalizer: words::IN_USE,
         owner: parent_owner(&new.parent),
     };
@@ -86,6 +86,7 @@ mod tests {
             cluster: "prod".into(),
             device: 0,
             pool: Arc::new(PoolRef::new(PoolKind::GlobalInClusterIPPool, "n", "p")),
+            requested: "10.0.0.7".parse().ok(),
         };
         let (verb, path, body) = sent(&Write::CreateClaim(Box::new(new)));
         assert_eq!((verb, path.ends_with("/namespaces/n/ipaddressclaims")), (Verb::Create, true), "{path}");
@@ -95,6 +96,7 @@ mod tests {
         assert_eq!(meta["finalizers"], json!(["ipam.cluster.x-k8s.io/ReleaseAddress", "mooring.dev/machine-in-use"]));
         let owner = json!([{"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "VSphereMachine", "name": "m", "uid": "u"}]);
         assert_eq!(meta["ownerReferences"], owner);
+        assert_eq!(meta["annotations"], json!({"mooring.dev/requested-address": "10.0.0.7"}));
         assert_eq!(body["spec"]["poolRef"]["kind"], "GlobalInClusterIPPool");
     }
 }

@@ -63,7 +63,11 @@ impl<P: Provider> Machine<P> {
                 return;
             }
             self.leave(slot);
-            self.give_up(slot);
+            if self.keep_what_may_be_in_use(slot, &claim) {
+                self.wait(slot, Until::PoolChanges);
+            } else {
+                self.give_up(slot);
+            }
             self.pass_on(&claim.pool);
             let message = format!("Cluster {name} does not exist: create it, or make a claim that does not name it");
             return self.set_condition(slot, &claim, Reason::AllocationFailed, message);
@@ -257,7 +261,10 @@ impl<P: Provider> Machine<P> {
     fn by_whom(&self, namespace: &str, what: String, held_by: Option<HeldBy>) -> String {
         let claim = match held_by {
             None => return what,
-            Some(HeldBy::Claim(slot)) => self.claims.get(slot).map(|s| s.claim.key.clone()),
+            Some(HeldBy::Claim(slot)) => {
+                let vanished = || self.vanished.values().find(|one| one.slot == slot).map(|one| one.claim.key.clone());
+                self.claims.get(slot).map(|s| s.claim.key.clone()).or_else(vanished)
+            }
             Some(HeldBy::Object(slot)) => {
                 let Some(entry) = self.addresses.get(slot) else { return what };
                 if let Some(rest) = &entry.address.rest {

@@ -71,7 +71,7 @@ impl<P: Provider> Machine<P> {
                 // The pool's own event shows the new version. Until then, or for a limited time, no write follows.
                 pool.retry.not_before = self.work.now() + wait;
             }
-            Who::List(_) => {}
+            Who::List(_) | Who::Vanished(_) => {}
         }
         self.work.mark(who);
     }

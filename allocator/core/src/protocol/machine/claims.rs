@@ -45,6 +45,8 @@ pub(super) struct Progress {
     pub(super) tried: Option<Block>,
     /// The address in the claim's metadata that the claim does not get again, as was told.
     pub(super) missed: Option<Block>,
+    /// The claim's object went after the claim was deleted: nothing uses its address.
+    pub(super) released: bool,
     /// The claim's object with this attempt number vanished, and this allocator had not deleted it.
     pub(super) lost: Option<u32>,
     /// How often the server said that an object of the claim's name exists, although no list has shown one.
@@ -183,8 +185,9 @@ impl Claims {
         self.slots.iter().zip(0u32..).filter(|(s, _)| s.is_some()).map(|(_, slot)| slot)
     }
 
-    pub(super) fn insert(&mut self, claim: Arc<Claim>) -> u32 {
-        let slot = self.unused.pop().unwrap_or_else(|| {
+    /// Adds a claim. `slot`: that of a vanished claim, whose reservation goes on.
+    pub(super) fn insert(&mut self, claim: Arc<Claim>, slot: Option<u32>) -> u32 {
+        let slot = slot.or_else(|| self.unused.pop()).unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
@@ -195,10 +198,15 @@ impl Claims {
         slot
     }
 
+    /// Removes a claim, whose slot nobody else gets before [`Self::reuse`].
     pub(super) fn remove(&mut self, slot: u32) -> Option<Slot> {
         let gone = self.slots.get_mut(slot as usize)?.take()?;
         self.by_name.remove(&gone.claim.key);
-        self.unused.push(slot);
         Some(gone)
+    }
+
+    /// The slot of a removed claim may be another's.
+    pub(super) fn reuse(&mut self, slot: u32) {
+        self.unused.push(slot);
     }
 }

@@ -33,8 +33,9 @@ impl<P: Provider> Machine<P> {
     /// because the machine is gone only then. Both facts are final, so acting on them late does no harm.
     pub(super) fn release(&mut self, slot: u32, claim: &Claim) {
         self.leave(slot);
-        // One that is restored may be deleted at once, because its owner has another uid now, and what uses the address is still there.
-        let keeps = claim.others && self.keep_what_may_be_in_use(slot, claim);
+        // One that is restored may be deleted at once, because its owner has another uid now, and what uses the address is still there. It
+        // may make another claim of the name when this one is gone.
+        let keeps = self.keep_what_may_be_in_use(slot, claim);
         if claim.bound.is_none() && !keeps {
             self.give_up(slot);
         }

@@ -50,6 +50,7 @@ impl<P: Provider> Machine<P> {
                 }
             }
             Event::Claim(claim) => self.claim_seen(claim),
+            Event::VanishedPaused(key, paused) => self.vanished_paused(&key, paused),
             Event::ClaimGone(key, uid) => self.claim_gone(&key, &uid),
             Event::Addresses(addresses, asked) => self.addresses_listed(ClaimKind::ClusterApi, addresses, asked),
             Event::Address(address) => {
@@ -163,7 +164,11 @@ impl<P: Provider> Machine<P> {
                     self.forget(slot);
                 }
                 let key = claim.key.clone();
-                let slot = self.claims.insert(Arc::new(claim));
+                let former = self.vanished.remove(&key);
+                let slot = self.claims.insert(Arc::new(claim), former.as_ref().map(|former| former.slot));
+                if let Some(former) = former {
+                    self.inherit(slot, &former);
+                }
                 for &address in self.addresses.named(&key) {
                     self.work.mark(Who::Address(address));
                 }
@@ -176,10 +181,16 @@ impl<P: Provider> Machine<P> {
     /// Ends a claim's slot and drops the reservations for the claim.
     fn forget(&mut self, slot: u32) {
         self.leave(slot);
-        self.provider.release(slot);
+        let had = self.leaves_what_is_in_use(slot);
         self.lists.listeners.remove(&slot);
         self.metal3_lists.listeners.remove(&slot);
         if let Some(gone) = self.claims.remove(slot) {
+            if let Some(had) = had {
+                self.keep_for_the_next(slot, gone.claim.clone(), had);
+            } else {
+                self.provider.release(slot);
+                self.claims.reuse(slot);
+            }
             self.pass_on(&gone.claim.pool);
             if gone.claim.pool.kind.is_remote() {
                 // A pool that is being deleted waits for its claims.
@@ -357,6 +368,7 @@ impl<P: Provider> Machine<P> {
         self.forget_duplicates(slot);
         self.provider.gone(slot);
         let Some(entry) = self.addresses.remove(slot) else { return };
+        self.keep_again(|claim| claim.key == entry.claim());
         if let Some(id) = entry.pending {
             self.work.answered(id);
             self.reads.remove(&id);
@@ -366,6 +378,12 @@ impl<P: Provider> Machine<P> {
             // A claim of metal3's may have a second object, of another name, to which it is not bound.
             let may_be_its = |claim: &Claim| claim.bound.is_none() || claim.is_bound_to(entry.address.name());
             let heir = entry.heir.as_ref();
+            if let Some(known) = self.claims.get_mut(claim)
+                && known.claim.deleting
+                && entry.is_of(&known.claim.uid)
+            {
+                known.progress().released = true;
+            }
             if let Some(known) = self.claims.get_mut(claim)
                 && heir == Some(&known.claim.uid)
                 && may_be_its(&known.claim)
@@ -414,6 +432,7 @@ impl<P: Provider> Machine<P> {
         if self.pools.get(&reference).is_none_or(|known| told(&known.pool) != told(&pool)) {
             self.provider.pool(&pool);
             self.pools_changed = true;
+            self.keep_again(|claim| claim.pool == reference);
             // Resume what could not go on while the pool was paused or unknown.
             let concerned = self.addresses.slots().filter(|&s| {
                 let undecided = |e: &Entry| e.fate != Fate::Stays || e.is_held_by_us_alone();

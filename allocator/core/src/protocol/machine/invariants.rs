@@ -37,6 +37,9 @@ impl<P: Provider> Machine<P> {
             assert!(lists.under_way.is_some() || !lists.again, "a list is wanted after none");
             assert!(lists.listeners.iter().all(|&slot| self.claims.get(slot).is_some()));
         }
+        for (key, one) in &self.vanished {
+            assert!(self.claims.find(key).is_none() && self.claims.get(one.slot).is_none(), "{key} is there again");
+        }
         let known = |slot| self.addresses.get(slot).is_some();
         assert!(self.duplicates.iter().all(|&(one, other)| one < other && known(one) && known(other)));
         self.waiting.values().for_each(Waiting::check);

@@ -16,6 +16,7 @@ mod outside;
 mod pools;
 mod settling;
 mod sharing;
+mod vanished;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -30,6 +31,7 @@ use crate::work::{BackOff, Moment, Retry, WorkQueue};
 use self::claims::Claims;
 use self::pools::PoolSlot;
 use self::sharing::Shared;
+use self::vanished::Vanished;
 use self::waiting::Waiting;
 use super::action::{Action, Report, Write};
 use super::event::Event;
@@ -68,6 +70,7 @@ enum Who {
     Address(u32),
     Pool(Arc<PoolRef>),
     List(ClaimKind),
+    Vanished(Key),
 }
 
 /// Consistent lists of the addresses of one kind of claims.
@@ -107,6 +110,8 @@ pub struct Machine<P> {
     refused: BTreeMap<PoolKind, String>,
     shared: Shared,
     claims: Claims,
+    /// Claims that are gone, and what is kept for the next ones of their names.
+    vanished: BTreeMap<Key, Vanished>,
     addresses: Registry,
     pools: BTreeMap<Arc<PoolRef>, PoolSlot>,
     waiting: HashMap<Arc<PoolRef>, Waiting>,
@@ -144,6 +149,7 @@ impl<P: Provider> Machine<P> {
             refused: BTreeMap::new(),
             shared: Shared::default(),
             claims: Claims::default(),
+            vanished: BTreeMap::new(),
             addresses: Registry::default(),
             pools: BTreeMap::new(),
             waiting: HashMap::new(),
@@ -239,6 +245,9 @@ impl<P: Provider> Machine<P> {
     }
 
     fn look_at(&mut self, who: &Who) {
+        if let Who::Vanished(key) = who {
+            return self.look_at_vanished(key);
+        }
         if !self.work.leading() {
             // The machine evaluates everything again when it becomes the leader.
             return;
@@ -252,6 +261,7 @@ impl<P: Provider> Machine<P> {
             Who::Address(slot) => self.look_at_address(*slot),
             Who::Pool(reference) => self.look_at_pool(reference),
             Who::List(kind) => self.ask_for_list(*kind),
+            Who::Vanished(key) => self.look_at_vanished(key),
         }
     }
 
@@ -282,7 +292,7 @@ impl<P: Provider> Machine<P> {
             Who::Claim(slot) => self.claims.get(*slot).map(|known| &known.claim.pool),
             Who::Address(slot) => self.addresses.get(*slot).map(|entry| &entry.address.pool),
             Who::Pool(reference) => Some(reference),
-            Who::List(_) => None,
+            Who::List(_) | Who::Vanished(_) => None,
         };
         pool.is_some_and(|pool| {
             self.refused.contains_key(&pool.kind) || (pool.kind == PoolKind::Metal3IPPool && !self.metal3_listed)

@@ -134,7 +134,7 @@ impl<P: Provider> Machine<P> {
             return;
         }
         let Some(claim) = self.claims.get(slot).map(|s| s.claim.clone()) else { return };
-        let is_held = claim.hold == Hold::Paused || claim.deleting && claim.others;
+        let is_held = claim.hold != Hold::None || claim.deleting;
         if is_held && self.keep_what_may_be_in_use(slot, &claim) {
             return;
         }
@@ -155,10 +155,8 @@ impl<P: Provider> Machine<P> {
     /// Reserves for a claim without an address what it had, if it is a restored one, for a Cluster or a machine that may still have the
     /// address. False: it is none.
     pub(super) fn keep_what_may_be_in_use(&mut self, slot: u32, claim: &Claim) -> bool {
-        let of = &claim.retained;
-        let is_for = of.endpoint.is_some() || of.machine.is_some() || of.cluster.is_some();
-        let had = claim.had.as_deref().copied().filter(|_| claim.bound.is_none() && is_for);
-        had.map(|had| self.provider.reserve_again(slot, &claim.key, &claim.pool, had, Told::ByAnnotation)).is_some()
+        let had = self.may_be_in_use(slot).filter(|_| claim.bound.is_none());
+        had.map(|(had, told)| self.provider.reserve_again(slot, &claim.key, &claim.pool, had, told)).is_some()
     }
 
     /// Handles a bound claim whose object is missing. Perhaps the object was only not shown yet: a list decides. If the

@@ -257,7 +257,7 @@ fn a_claim_does_not_wait_for_an_address_that_another_host_has() {
 }
 
 /// A restored claim for a machine.
-fn of_machine(name: &str, had: &str) -> Claim {
+pub(super) fn of_machine(name: &str, had: &str) -> Claim {
     let machine = ForMachine { owner: None, owners: vec![] };
     let retained = RetainedMeta { machine: Some(Box::new(machine)), ..RetainedMeta::default() };
     Claim { retained, ..restored(name, "p", had) }
@@ -288,7 +288,8 @@ fn what_a_restored_claim_had_that_gets_nothing_yet_is_nobody_elses() {
             let given: Vec<_> = ["d", "e", "f"].into_iter().filter_map(|name| bench.has(name)).collect();
             assert!(given.len() == 2 && !given.contains(&some("10.0.0.1").unwrap()), "{starts} {pool_last}: {given:?}");
             bench.change("c", |claim| (claim.others, claim.hold) = (false, Hold::None));
-            bench.rest(60);
+            // Where it is gone: no other claim of its name comes.
+            bench.rest(310);
             let its = if bench.store.claims.contains_key(&claim("c", "p").key) { "c" } else { "f" };
             assert!(bench.has(its).is_some(), "{its} waits");
         }

@@ -1,6 +1,8 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{deleted, given, letting_go, listed, many, moved, random, reapplied, reapplied_often, shared, unseen};
+use super::{
+    deleted, given, letting_go, listed, many, moved, random, reapplied, reapplied_often, restored, shared, unseen,
+};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -119,4 +121,11 @@ fn views_of_different_age() {
 #[test]
 fn repeats_at_once() {
     noticed(Flaw::RepeatsAtOnce, many::what_is_put_back_is_not_written_for_ever);
+}
+
+#[test]
+fn releases_the_restored() {
+    noticed(Flaw::ReleasesTheRestored, restored::what_comes_before_its_cluster_waits);
+    noticed(Flaw::ReleasesTheRestored, restored::what_a_paused_cluster_has_stays);
+    noticed(Flaw::ReleasesTheRestored, restored::claims_for_services_wait_for_what_says_what_they_had);
 }

@@ -14,6 +14,7 @@ mod random;
 mod reapplied;
 mod reapplied_often;
 mod replaced;
+mod restored;
 mod shared;
 mod unseen;
 mod world;

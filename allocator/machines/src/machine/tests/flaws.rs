@@ -1,6 +1,6 @@
 //! Leaves out one guard at a time: a test must notice.
 
-use super::{basics, lasting, random};
+use super::{basics, lasting, random, restored};
 use crate::machine::flaws::{Flaw, plant};
 
 /// Whether a test fails without this guard.
@@ -54,4 +54,14 @@ fn views_of_different_age() {
 #[test]
 fn repeats_at_once() {
     noticed(Flaw::RepeatsAtOnce, lasting::what_is_put_back_is_not_written_for_ever);
+}
+
+#[test]
+fn forgets_what_it_had() {
+    noticed(Flaw::ForgetsWhatItHad, restored::it_has_its_address_again_in_any_order);
+}
+
+#[test]
+fn releases_the_restored() {
+    noticed(Flaw::ReleasesTheRestored, restored::it_has_its_address_again_in_any_order);
 }

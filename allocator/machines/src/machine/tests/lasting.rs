@@ -28,6 +28,8 @@ pub(super) fn what_is_shown_before_its_machine_stays() {
         pool,
         address: "10.0.0.1".parse().ok(),
         refused: false,
+        had: None,
+        requested: None,
     });
     world.deliver(Kind::Claims);
     world.settle(LONG);

@@ -5,6 +5,7 @@ mod flaws;
 mod lasting;
 mod objects;
 mod random;
+mod restored;
 mod world;
 
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use mooring_allocator_core::block::Family;
+use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef, Uid, Version};
+use mooring_allocator_core::range_set::RangeSet;
 use serde_json::{Value, json};
 
 use crate::device::Device;
@@ -47,14 +48,17 @@ pub(super) fn machine(name: &str, uid: Uid, devices: &[Value]) -> VSphereMachine
 }
 
 pub(super) fn pool(name: &str, group: &str, family: Family) -> Pool {
-    let (gateway, server) = match family {
-        Family::V4 => ("10.0.0.254", "10.0.0.253"),
-        Family::V6 => ("fd00::ffff", "fd00::fffe"),
+    let (gateway, server, first, last) = match family {
+        Family::V4 => ("10.0.0.254", "10.0.0.253", "10.0.0.1", "10.0.0.99"),
+        Family::V6 => ("fd00::ffff", "fd00::fffe", "fd00::1", "fd00::99"),
     };
+    let number = |text: &str| Block::host(text.parse().unwrap()).first();
+    let range = (number(first), number(last));
     Pool {
         reference: Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "n", name)),
         labels: labels(None, Some(group)),
         family: Some(family),
+        addresses: RangeSet::of([range]),
         allowed: None,
         gateway: gateway.parse().ok(),
         nameservers: Ok(vec![server.parse().unwrap()]),

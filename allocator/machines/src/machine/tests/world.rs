@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_allocator_core::block::Family;
+use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::names::{Key, PoolRef, Uid, Version};
 use mooring_allocator_core::protocol::{self, Hold};
 use mooring_allocator_core::retained_meta::{ForMachine, MachineOwner, RetainedMeta};
@@ -33,6 +33,9 @@ pub(super) struct Stored {
     pub(super) pool: Arc<PoolRef>,
     pub(super) address: Option<IpAddr>,
     pub(super) refused: bool,
+    /// What it was given before, as a claim says that is restored.
+    pub(super) had: Option<IpAddr>,
+    pub(super) requested: Option<IpAddr>,
 }
 
 impl Stored {
@@ -60,8 +63,8 @@ impl Stored {
             others: self.in_use,
             bound: self.address.map(|_| self.key.name.clone()),
             voided: 0,
-            had: None,
-            requested: None,
+            had: self.had.map(|ip| Box::new(Block::host(ip))),
+            requested: self.requested.map(|ip| ip.to_string().into()),
             hold: Hold::None,
             condition: self.refused.then_some(refused),
             retained: RetainedMeta {
@@ -92,6 +95,8 @@ pub(super) struct World {
     pub(super) addresses: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     /// Addresses that virtual machines have: they were written for a machine that is there.
     used: BTreeMap<IpAddr, Uid>,
+    /// What claims had that are gone.
+    kept: BTreeMap<Key, IpAddr>,
     /// Machines whose devices somebody has edited: what stands there is not the allocator's doing alone.
     pub(super) touched: BTreeSet<Key>,
     /// The garbage collector does nothing.
@@ -128,6 +133,7 @@ impl World {
             foreign: BTreeSet::new(),
             addresses: [("p4".into(), v4), ("p6".into(), v6)].into(),
             used: BTreeMap::new(),
+            kept: BTreeMap::new(),
             touched: BTreeSet::new(),
             no_collector: false,
             reverts: false,
@@ -212,6 +218,8 @@ impl World {
         if claim.deleting && !claim.in_use {
             self.claims.remove(&claim.key);
             self.law_of_release(&claim);
+            // So does the allocation protocol.
+            self.kept.extend(claim.had.filter(|_| claim.address.is_none()).map(|had| (claim.key.clone(), had)));
             return self.push(Kind::Claims, Event::ClaimGone(claim.key, claim.uid));
         }
         let event = match claim.shown() {
@@ -363,8 +371,15 @@ impl World {
         let waiting = self.claims.values().filter(|claim| claim.address.is_none() && !claim.deleting);
         for claim in waiting.cloned().collect::<Vec<_>>() {
             let pool = self.addresses.get(&*claim.pool.name).cloned().unwrap_or_default();
-            if let Some(ip) = pool.iter().find(|ip| !used.contains(*ip)) {
-                self.put_claim(Stored { address: Some(*ip), refused: false, ..claim });
+            let wanted = claim.requested.or(claim.had);
+            let kept = |ip: &IpAddr| self.kept.iter().any(|(key, had)| had == ip && *key != claim.key);
+            let may_have = |ip: &&IpAddr| !used.contains(*ip) && !kept(ip);
+            if let Some(ip) =
+                pool.iter().filter(may_have).find(|ip| wanted.is_none_or(|wanted| wanted == **ip)).copied()
+            {
+                self.kept.remove(&claim.key);
+                let had = Some(ip);
+                self.put_claim(Stored { address: Some(ip), refused: false, had, ..claim });
                 return true;
             }
             if !claim.refused {
@@ -431,6 +446,8 @@ impl World {
                     pool: new.pool.clone(),
                     address: None,
                     refused: false,
+                    had: None,
+                    requested: new.requested,
                 });
             }
             Write::AdoptClaim(target, parent) => {
