@@ -73,7 +73,7 @@ fn crash(world: &mut World, node: u8) {
 
 #[test]
 fn an_outage_of_the_api_fills_no_segment() {
-    for limit in [None, Some(15)] {
+    for limit in [None, Some(200), Some(15)] {
         let mut world = among_twenty(limit);
         world.away = true;
         let begin = world.now;
@@ -87,7 +87,7 @@ fn an_outage_of_the_api_fills_no_segment() {
 
 #[test]
 fn who_dies_in_an_outage_is_found_and_its_vips_are_carried() {
-    for limit in [None, Some(15)] {
+    for limit in [None, Some(200), Some(15)] {
         let mut world = among_twenty(limit);
         world.away = true;
         world.run(ms(20_000));
