@@ -26,6 +26,7 @@ pub mod few;
 pub mod foreign_finalizers;
 pub mod in_cluster;
 pub mod names;
+pub mod ownerless;
 pub mod placement_hints;
 pub mod pool;
 pub mod protocol;

@@ -43,10 +43,11 @@ impl Device {
         let addresses = texts.filter_map(|text| text.split('/').next().and_then(|ip| ip.trim().parse().ok()));
         let others =
             ["dhcp4", "dhcp6", "skipIPAllocation"].into_iter().any(is) || !list("addressesFromPools").is_empty();
+        let fixed = whole.is_object() && !others;
         Self {
             network: whole.get("networkName").and_then(Value::as_str).unwrap_or_default().into(),
-            fixed: whole.is_object() && !others,
-            wants: whole.is_object() && !others && list("ipAddrs").is_empty(),
+            fixed,
+            wants: fixed && list("ipAddrs").is_empty(),
             addresses: addresses.collect(),
             whole: whole.clone(),
         }

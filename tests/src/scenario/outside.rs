@@ -19,11 +19,9 @@ pub(super) async fn delete_all(scope: &Scope<'_>) -> Result<()> {
         state.all(CLAIM, &scope.ns).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
     });
     for name in names {
-        match scope.delete(CLAIM, &name).await {
-            // Whoever was deleted just before may be gone while the watch still shows it.
-            Err(refused) if refused.code != 404 => return Err(refused.into()),
-            _ => {}
-        }
+        // Whoever was deleted just before may be gone while the watch still shows it.
+        let done = scope.delete(CLAIM, &name).await;
+        ensure!(done.as_ref().map_or_else(|refused| refused.code == 404, |_| true), "{name}: {done:?}");
     }
     none_left(scope).await
 }

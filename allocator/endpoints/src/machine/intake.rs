@@ -133,8 +133,7 @@ impl Machine {
         slot.reading.clear();
         (slot.verdict, slot.reported) = (None, None);
         slot.writes.forget_what_was_said();
-        slot.orphaned = None;
-        slot.left.extend(slot.claims.values().map(|claim| claim.uid.clone()));
+        slot.ownerless.owner_went(slot.claims.values().map(|claim| &claim.uid));
         (slot.put_back, slot.went_on) = (PutBack::default(), false);
         self.names_no_more(&cluster);
         self.work.mark(key.clone());
@@ -216,14 +215,8 @@ impl Machine {
         slot.reading.remove(&Companion::Cluster(cluster.clone()));
         let uid = claim.uid.clone();
         let before = slot.claims.insert(key.name.clone(), claim);
-        let new = before.is_none();
-        if before.as_ref().is_none_or(|before| before.uid != uid) {
-            slot.orphaned = None;
-        }
-        if let Some(before) = before.filter(|before| before.uid != uid) {
-            slot.left.remove(&before.uid);
-        }
-        slot.writes.shown(&Object::Claim(key.name), new);
+        slot.ownerless.claim_shown(before.as_ref().map(|before| &before.uid), &uid);
+        slot.writes.shown(&Object::Claim(key.name), before.is_none());
         self.work.mark(cluster);
     }
 
@@ -239,7 +232,7 @@ impl Machine {
         if let Some(slot) = self.slots.get_mut(&cluster)
             && let Some(claim) = slot.claims.remove(&key.name)
         {
-            slot.left.remove(&claim.uid);
+            slot.ownerless.claim_went(&claim.uid);
         }
         self.work.mark(cluster);
     }

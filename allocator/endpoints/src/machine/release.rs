@@ -1,7 +1,5 @@
 //! Releasing the claims of a Cluster that is gone.
 
-use std::time::Duration;
-
 use mooring_allocator_core::names::Key;
 
 use crate::objects::{Claim, Companion};
@@ -10,10 +8,6 @@ use super::flaws::{Flaw, planted};
 use super::reading::RECHECK_WRITTEN;
 use super::view::claim_target;
 use super::{Machine, Write};
-
-/// A claim goes after this time without its Cluster. Mostly the garbage collector deletes it; and a backup may bring back a claim before
-/// its Cluster, with an owner that has another uid by now: then the garbage collector deletes it at once.
-const ORPHANED: Duration = Duration::from_mins(5);
 
 impl Machine {
     /// The Cluster of these claims is not shown. They are released if the API server says that it does not exist: the watch of
@@ -36,18 +30,18 @@ impl Machine {
         };
         if known.reading.is_some() {
             // The watch will show it; or never does, since it is none of ours. A change of a claim has it read at once.
-            slot.orphaned = None;
+            slot.ownerless.owner_is_there();
             let again = known.at + RECHECK_WRITTEN;
             if again > now {
                 return self.work.mark_at(again, key.clone());
             }
             return self.ask(key, what);
         }
-        let orphaned = *slot.orphaned.get_or_insert(known.at) + ORPHANED;
+        let orphaned = slot.ownerless.end(known.at);
         let fresh = known.at >= orphaned;
         let may_be_restored = |claim: &Claim| {
             let has = claim.bound.is_some() || claim.had().is_some();
-            has && !slot.left.contains(&claim.uid) && !planted(Flaw::ReleasesTheRestored)
+            has && !slot.ownerless.outlived_its_owner(&claim.uid) && !planted(Flaw::ReleasesTheRestored)
         };
         let (go, wait): (Vec<&Claim>, Vec<&Claim>) =
             ours.iter().partition(|claim| fresh || (claim.deleting && !may_be_restored(claim)));

@@ -1,11 +1,11 @@
 //! The known state of each Cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mooring_allocator_core::names::Uid;
+use mooring_allocator_core::ownerless::Ownerless;
 use mooring_allocator_core::work::ObjectWrites;
 
 use crate::objects::{Claim, Cluster, Companion, Reading};
@@ -40,10 +40,8 @@ pub(super) struct Slot {
     pub(super) reported: Option<(Condition, Duration)>,
     /// What appliers put back, while the Cluster waits until nothing of it changes.
     pub(super) still: Option<Still>,
-    /// Claims that were there when their Cluster went, and so are of no backup.
-    pub(super) left: BTreeSet<Uid>,
-    /// Since when its claims have no Cluster.
-    pub(super) orphaned: Option<Duration>,
+    /// Its claims while the Cluster is not there.
+    pub(super) ownerless: Ownerless,
 }
 
 impl Slot {

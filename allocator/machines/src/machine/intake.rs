@@ -188,8 +188,7 @@ impl Machine {
             return;
         }
         slot.forget_read();
-        slot.left.extend(slot.claims.values().map(|claim| claim.uid.clone()));
-        slot.orphaned = None;
+        slot.ownerless.owner_went(slot.claims.values().map(|claim| &claim.uid));
         (slot.verdict, slot.reported) = (None, None);
         slot.writes.forget_what_was_said();
         self.work.mark(key.clone());
@@ -205,14 +204,8 @@ impl Machine {
         slot.forget_read();
         let uid = claim.uid.clone();
         let before = slot.claims.insert(key.name.clone(), claim);
-        let new = before.is_none();
-        if before.as_ref().is_none_or(|before| before.uid != uid) {
-            slot.orphaned = None;
-        }
-        if let Some(before) = before.filter(|before| before.uid != uid) {
-            slot.left.remove(&before.uid);
-        }
-        slot.writes.shown(&Object::Claim(key.name), new);
+        slot.ownerless.claim_shown(before.as_ref().map(|before| &before.uid), &uid);
+        slot.writes.shown(&Object::Claim(key.name), before.is_none());
         self.work.mark(machine);
     }
 
@@ -228,7 +221,7 @@ impl Machine {
         if let Some(slot) = self.slots.get_mut(&machine)
             && let Some(claim) = slot.claims.remove(&key.name)
         {
-            slot.left.remove(&claim.uid);
+            slot.ownerless.claim_went(&claim.uid);
         }
         self.work.mark(machine);
     }

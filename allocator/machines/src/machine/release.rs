@@ -15,8 +15,6 @@ use super::{Action, Failure, Machine, Write};
 
 /// A machine that exists and is not shown is read again after this time. A change of a claim of it has it read at once.
 const RECHECK: Duration = Duration::from_mins(5);
-/// A claim goes after this time without its machine: a backup may bring back a claim before its machine.
-const ORPHANED: Duration = Duration::from_mins(5);
 /// A read that failed is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -49,12 +47,14 @@ impl Machine {
         let (there, gone): (Vec<&Claim>, Vec<&Claim>) = ours.iter().partition(is_there);
         let Some(slot) = self.slots.get_mut(key) else { return };
         if gone.is_empty() {
-            slot.orphaned = None;
+            slot.ownerless.owner_is_there();
         } else {
-            let orphaned = *slot.orphaned.get_or_insert(known.at) + ORPHANED;
+            let orphaned = slot.ownerless.end(known.at);
             let over = known.at >= orphaned || planted(Flaw::ReleasesTheRestored);
             let may_be_restored = |claim: &&Claim| {
-                !over && (claim.bound.is_some() || claim.has_or_had().is_some()) && !slot.left.contains(&claim.uid)
+                !over
+                    && (claim.bound.is_some() || claim.has_or_had().is_some())
+                    && !slot.ownerless.outlived_its_owner(&claim.uid)
             };
             let (wait, go): (Vec<&Claim>, Vec<&Claim>) = gone.into_iter().partition(may_be_restored);
             for claim in go {

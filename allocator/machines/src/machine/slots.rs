@@ -1,10 +1,11 @@
 //! The known state of each machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mooring_allocator_core::names::{Uid, Version};
+use mooring_allocator_core::ownerless::Ownerless;
 use mooring_allocator_core::work::ObjectWrites;
 
 use crate::objects::{Claim, VSphereMachine};
@@ -18,10 +19,8 @@ pub(super) struct Slot {
     pub(super) machine: Option<Arc<VSphereMachine>>,
     /// The claims, by name.
     pub(super) claims: BTreeMap<Arc<str>, Claim>,
-    /// Claims that were there when their machine went, and so are of no backup.
-    pub(super) left: BTreeSet<Uid>,
-    /// Since when its claims have no machine.
-    pub(super) orphaned: Option<Duration>,
+    /// Its claims while the machine is not there.
+    pub(super) ownerless: Ownerless,
     pub(super) writes: ObjectWrites<Write>,
     /// What was read about the machine, after every event about it and its claims.
     pub(super) known: Option<Known>,
