@@ -48,8 +48,10 @@ pub fn is_claim(family: Family, name: &str) -> bool {
     service.is_some_and(|service| !service.is_empty() && is_claim_of(&Key::new("", service), false, family, name))
 }
 
+/// What comes before the sum. A dot stands between namespace and name, as neither has one (RFC 1123 and RFC 1035 labels): with a hyphen
+/// a claim of `a/b-c` could be taken for one of `a-b/c`.
 fn before(service: &Key, across: bool) -> String {
-    if across { format!("{}-{}-", service.namespace, service.name) } else { format!("{}-", service.name) }
+    if across { format!("{}.{}-", service.namespace, service.name) } else { format!("{}-", service.name) }
 }
 
 const fn after(family: Family) -> &'static str {
@@ -84,6 +86,8 @@ mod tests {
         }
         let shared = claim(&service, &uid, Family::V6, &pool("a"), None, Some(&"home".into()), 0);
         assert!(is_claim_of(&service, true, Family::V6, &shared.name), "{shared}");
+        let ours = claim(&Key::new("a", "b-c"), &uid, Family::V4, &pool("a"), None, Some(&"home".into()), 0);
+        assert!(!is_claim_of(&Key::new("a-b", "c"), true, Family::V4, &ours.name), "{ours}");
         let ip = "10.0.0.5".parse().ok();
         let others = [
             claim(&service, &uid, Family::V6, &pool("a"), None, None, 0),

@@ -102,6 +102,14 @@ impl Machines<'_> {
     /// The API server refuses.
     pub async fn prepare(&self, labels: &Value) -> Result<()> {
         self.scope.cluster("prod", json!({})).await?;
+        self.template(labels).await
+    }
+
+    /// Creates the template with these labels.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn template(&self, labels: &Value) -> Result<()> {
         let template = json!({
             "apiVersion": format!("{INFRASTRUCTURE}/{VERSION}"), "kind": "VSphereMachineTemplate",
             "metadata": {"name": "workers", "labels": labels},

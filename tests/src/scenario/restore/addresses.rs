@@ -1,7 +1,5 @@
-//! A restore on a real API server: namespaces, Services, pools, claims and `IPAddress` objects come back one by one, with new uids and
-//! without status, in the order of a backup tool, in the reverse, and at random, under an allocator that runs and is started again.
-//! Who had an address has it again, nothing is given twice, and nothing is left over. Some Services share: by a key, by the
-//! `ConfigMap`, and across namespaces by invitation. One claim had its address from another provider.
+//! Namespaces, Services, pools, claims and `IPAddress` objects come back. Some Services share: by a key, by the `ConfigMap`, and across
+//! namespaces by invitation. One claim had its address from another provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,17 +15,8 @@ use crate::ipam::server::{Crds, IPAM, Server};
 use crate::ipam::services::annotation;
 use crate::observe::now;
 use crate::rig::allocator::{AllocatorRig, name};
-use crate::runner::{Ctx, Test};
+use crate::runner::Ctx;
 use crate::scenario::dice::Dice;
-use crate::scenario::story;
-
-/// All of them.
-pub fn all() -> Vec<Test<()>> {
-    vec![
-        story!("restore", in_some_orders, "in-each-order-of-kinds-and-at-random", 8),
-        story!("restore", in_many_orders, "in-200-random-orders", 60).nightly(),
-    ]
-}
 
 /// Longest time until all is as it was.
 const SOON: Duration = Duration::from_secs(45);
@@ -317,10 +306,7 @@ impl Cluster {
         let mut all = vec![Piece::Label];
         for kind in KINDS {
             for mut object in self.items(kind).await? {
-                let meta = object["metadata"].as_object_mut().context("no metadata")?;
-                for key in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
-                    meta.remove(key);
-                }
+                super::without_identity(&mut object)?;
                 if kind == SERVICES {
                     // As agents' VIPs are shown: none run here.
                     let shown = annotation(&object, "mooring.dev/ip-addresses")
@@ -344,11 +330,7 @@ impl Cluster {
         for kind in KINDS {
             for object in self.items(kind).await? {
                 let path = format!("{}/{}", place(kind, object["metadata"]["namespace"].as_str()), name(&object));
-                // One that was being deleted is gone without its finalizers.
-                let freed = self.server().merge(&path, &json!({"metadata": {"finalizers": Value::Null}})).await;
-                for answer in [freed, self.server().delete(&path).await] {
-                    ensure!(answer.as_ref().err().is_none_or(|no| no.code == 404), "{path}: {answer:?}");
-                }
+                super::wiped(self.server(), &path).await?;
             }
         }
         self.label(false).await
@@ -423,19 +405,9 @@ fn order(pieces: &[Piece]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-async fn in_some_orders(ctx: &mut Ctx<()>) -> Result<()> {
-    in_orders(ctx, 1).await
-}
-
-async fn in_many_orders(ctx: &mut Ctx<()>) -> Result<()> {
-    in_orders(ctx, 200).await
-}
-
-/// The order of a backup tool and its reverse, and as many random orders. `MOORING_RESTORE_SEED` chooses them.
-async fn in_orders(ctx: &mut Ctx<()>, random: usize) -> Result<()> {
-    let seed = std::env::var("MOORING_RESTORE_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    ctx.note(&format!("seed {seed}"));
+/// The order of a backup tool and its reverse, and as many random orders.
+pub(super) async fn in_orders(ctx: &mut Ctx<()>, random: usize) -> Result<()> {
+    let seed = super::seed(ctx);
     let cluster = Cluster::up().await?;
     let had = cluster.has().await?;
     let pieces = cluster.backup().await?;
@@ -449,11 +421,7 @@ async fn in_orders(ctx: &mut Ctx<()>, random: usize) -> Result<()> {
         cluster.round("in reverse", &reverse, with, &mut dice, &had).await?;
     }
     for round in 0..random {
-        let mut left = pieces.clone();
-        let mut order = Vec::new();
-        while !left.is_empty() {
-            order.push(left.swap_remove(dice.roll(left.len())));
-        }
+        let order = super::shuffled(&pieces, &mut dice);
         let with = With { owners: round % 2 == 0, status: round % 4 < 2 };
         cluster.round(&format!("order {round} of seed {seed}"), &order, with, &mut dice, &had).await?;
     }
