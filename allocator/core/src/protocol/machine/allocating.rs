@@ -43,8 +43,8 @@ impl<P: Provider> Machine<P> {
             }
             self.pass_on(&claim.pool);
             self.wait(slot, Until::PoolChanges);
+            self.keep_what_is_lost(slot, &claim);
             if claim.bound.is_some() {
-                self.keep_what_is_missing(slot);
                 self.note_duplicates_of(&claim);
             }
             // The allocator leaves a paused claim alone. Claims of a paused pool may still be informed.
@@ -59,10 +59,13 @@ impl<P: Provider> Machine<P> {
             return self.release(slot, &claim);
         }
         if let Hold::NoCluster(name) = &claim.hold {
+            self.leave(slot);
             if claim.bound.is_some() {
+                if self.keep_what_is_lost(slot, &claim) {
+                    self.wait(slot, Until::PoolChanges);
+                }
                 return;
             }
-            self.leave(slot);
             if self.keep_what_may_be_in_use(slot, &claim) {
                 self.wait(slot, Until::PoolChanges);
             } else {

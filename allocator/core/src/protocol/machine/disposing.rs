@@ -40,7 +40,7 @@ impl<P: Provider> Machine<P> {
             self.give_up(slot);
         }
         self.pass_on(&claim.pool);
-        if keeps {
+        if self.keep_what_is_lost(slot, claim) || keeps {
             self.wait(slot, Until::PoolChanges);
         }
         if (claim.others && !planted(Flaw::OthersIgnored)) || !claim.finalizer {

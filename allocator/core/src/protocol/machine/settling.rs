@@ -152,6 +152,16 @@ impl<P: Provider> Machine<P> {
         self.provider.reserve_again(slot, &claim.key, &claim.pool, block, Told::ByStatus);
     }
 
+    /// As [`Self::keep_what_is_missing`], for a claim that is left alone or is being deleted: nobody makes its object again meanwhile, and what
+    /// it names may be in use. False: its object is there, or it is bound to none.
+    pub(super) fn keep_what_is_lost(&mut self, slot: u32, claim: &Claim) -> bool {
+        let lost = claim.bound.is_some() && self.bound_to(claim).is_none();
+        if lost {
+            self.keep_what_is_missing(slot);
+        }
+        lost
+    }
+
     /// Reserves for a claim without an address what it had, if it is a restored one, for a Cluster or a machine that may still have the
     /// address. False: it is none.
     pub(super) fn keep_what_may_be_in_use(&mut self, slot: u32, claim: &Claim) -> bool {

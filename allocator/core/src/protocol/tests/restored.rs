@@ -269,13 +269,24 @@ pub(super) fn of_machine(name: &str, had: &str) -> Claim {
 fn what_a_restored_claim_had_that_gets_nothing_yet_is_nobody_elses() {
     let held = |claim: &mut Claim| (claim.deleting, claim.others) = (true, true);
     let paused = |claim: &mut Claim| claim.hold = Hold::Paused;
-    for waits in [held as fn(&mut Claim), paused] {
+    let early = |claim: &mut Claim| claim.hold = Hold::NoCluster("k".into());
+    let shown = |claim: &mut Claim| {
+        let message = "10.0.0.1".into();
+        claim.bound = Some("c".into());
+        claim.condition = Some(Condition { ready: true, reason: Reason::AddressAllocated, message });
+    };
+    let without = |_: &mut Claim| {};
+    let all = [held as fn(&mut Claim), paused, early]
+        .map(|waits| [shown as fn(&mut Claim), without].map(|status| (waits, status)));
+    for (waits, status) in all.into_iter().flatten() {
         for (starts, pool_last) in [(false, false), (true, false), (false, true)] {
             let mut bench =
                 Bench::new(&[("p", Ok(plan(if pool_last { "10.0.0.9-10.0.0.9" } else { "10.0.0.1-10.0.0.3" })))]);
             bench.start();
             let mut kept = of_machine("c", "10.0.0.1");
             waits(&mut kept);
+            status(&mut kept);
+            bench.store.forced.insert(kept.uid.clone());
             bench.make(kept);
             if starts {
                 bench.start();
