@@ -3,16 +3,19 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::turns::Turns;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
 use crate::echo::Change;
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
+use crate::parties::Party;
 use crate::peers::{Ask, HEARD};
 use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::time::Time;
+use crate::witness::Probe;
 
 /// Too few peers are reported when that has lasted this long: the first probes may have no answer yet.
 const REPORTED_AFTER: Duration = Duration::from_secs(1);
@@ -56,33 +59,77 @@ impl Elector {
         address.is_ipv4() || self.vips.keys().all(IpAddr::is_ipv6)
     }
 
+    /// Third parties whose answers show something of that.
+    fn echo_parties(&self) -> Vec<Party> {
+        self.all_third_parties().into_iter().filter(|party| self.is_echo(party.address)).collect()
+    }
+
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
-        let bare = self.own_sender() == Sender::Unspecified;
-        self.segment.echo.set_bare(bare);
-        let party = self.third_parties().into_iter().find(|party| self.is_echo(party.address));
-        let Some(party) = party else { return };
-        // Limited frames are for what has to be known now.
-        let asks = self.rules.frames_per_second.is_none();
-        for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {
-            self.segment.echo.asked_in_turn(now, sender);
-            // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
-            let (to, sender) = match sender {
-                Sender::Own => (party.mac, self.own_sender()),
-                Sender::Unspecified => (None, sender),
-            };
-            self.act(Action::Probe { address: party.address, to, sender });
+        self.segment.echo.set_bare(self.own_sender() == Sender::Unspecified);
+        self.segment.echo.set_pace(self.rules.pace());
+        let parties = self.echo_parties();
+        if parties.is_empty() {
+            return;
+        }
+        if !self.is_asked_for() && self.has_room_in_turn() {
+            for Probe { address, to, sender } in self.asks_in_turn(now, &parties) {
+                self.segment.echo.asked_in_turn(now, address, sender);
+                self.act(Action::Probe { address, to, sender });
+            }
         }
         let next = self.segment.echo.next();
-        if asks && next > now {
+        if self.segment.echo.asks() && next > now {
             self.due(next);
         }
-        let echo = self.segment.echo;
-        match echo.changed(now, &mut self.segment.echoes) {
+        let segment = &mut self.segment;
+        match segment.echo.changed(now, &mut segment.echoes) {
             Some(Change::To(state)) => self.report(Report::Echo(state)),
             Some(Change::AsUsual) => self.report(Report::Answered),
             None => {}
+        }
+    }
+
+    /// What is to be asked now, of one of these.
+    fn asks_in_turn(&self, now: Time, parties: &[Party]) -> Vec<Probe> {
+        let echo = &self.segment.echo;
+        // Always the first: of those that are never heard, as where ports are isolated, none puts the gateway off.
+        let Some(Party { address, mac }) = parties.first().copied() else { return vec![] };
+        // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
+        let probe = |sender| match sender {
+            Sender::Own => Probe { address, to: mac, sender: self.own_sender() },
+            Sender::Unspecified => Probe { address, to: None, sender },
+        };
+        echo.due(now).map(probe).collect()
+    }
+
+    /// Whether somebody else asks third parties for the electors of all Leases, one after the other: frames are limited.
+    fn is_asked_for(&self) -> bool {
+        self.segment.turns != Turns::Alone && self.rules.frames_per_second.is_some()
+    }
+
+    /// Whether frames are spent on what is only good to know. Limited ones are not while the API is silent: nodes have to hear one
+    /// another then, and nothing could be offered.
+    fn has_room_in_turn(&self) -> bool {
+        self.rules.frames_per_second.is_none() || self.api.away.is_none()
+    }
+
+    /// What is to be asked now by whoever asks for all electors.
+    #[must_use]
+    pub fn question(&self, now: Time) -> Vec<Probe> {
+        let may = self.is_asked_for() && self.segment.link.is_up() && !self.process.has_left();
+        if may && self.has_room_in_turn() && self.segment.echo.next() <= now {
+            self.asks_in_turn(now, &self.echo_parties())
+        } else {
+            vec![]
+        }
+    }
+
+    /// A third party was asked, for this elector or for another one: both will hear the answer.
+    pub(super) fn was_asked_in_turn(&mut self, address: IpAddr, sender: Sender) {
+        if self.echo_parties().iter().any(|party| party.address == address) {
+            self.segment.echo.asked_in_turn(self.step.at.now, address, sender);
         }
     }
 
@@ -97,7 +144,7 @@ impl Elector {
         let own = |address: &&IpAddr| !self.vips.contains_key(*address);
         let addresses: Vec<IpAddr> = peer.addresses.iter().filter(own).copied().collect();
         if !addresses.is_empty() {
-            self.segment.echo.asked(now, Sender::Own);
+            self.segment.echo.asked(now, Sender::Own, addresses.iter().copied());
         }
         self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to, sender }));
     }

@@ -67,7 +67,8 @@ impl Elector {
             self.segment.turn = self.segment.turn.wrapping_add(usize::from(self.segment.witness.was_deaf()));
             let parties = self.third_parties();
             if self.segment.witness.asks_parties() && !parties.is_empty() {
-                self.segment.echo.asked(now, self.segment.witness.asks_as());
+                let asked = parties.iter().map(|party| party.address);
+                self.segment.echo.asked(now, self.segment.witness.asks_as(), asked);
             }
             self.segment.witness.set_parties(parties);
             let probes = self.segment.witness.probes().into_iter();
@@ -116,18 +117,22 @@ impl Elector {
     /// the own addresses or a VIP. The last of them is another one each time; under a limit of frames, another one after it was
     /// not heard.
     pub(super) fn third_parties(&self) -> Vec<Party> {
+        let is_limited = self.rules.frames_per_second.is_some();
+        let most = if is_limited || self.is_paced() { PARTIES_LIMITED } else { PARTIES };
+        let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
+        let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
+        at_most(self.all_third_parties(), most, if is_limited { self.segment.turn } else { windows })
+    }
+
+    /// The same, and all of them.
+    pub(super) fn all_third_parties(&self) -> Vec<Party> {
         let own = &self.node.participant.addresses;
         let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a) && self.is_of_vips(*a);
         let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
         let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
         peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).map(|(at, _)| *at)));
         all.extend(peers);
-        let all = all.into_iter().map(|address| Party { address, mac: self.mac_of(address) }).collect();
-        let is_limited = self.rules.frames_per_second.is_some();
-        let most = if is_limited || self.is_paced() { PARTIES_LIMITED } else { PARTIES };
-        let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
-        let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
-        at_most(all, most, if is_limited { self.segment.turn } else { windows })
+        all.into_iter().map(|address| Party { address, mac: self.mac_of(address) }).collect()
     }
 
     /// The MAC address at which another host is asked: the one that it answered from last, else the one that it declares.

@@ -220,6 +220,50 @@ fn a_mute_node_that_came_first_is_relieved_by_who_comes_next() {
     is_relieved(&mut world, 0);
 }
 
+/// Where frames are limited, ten questions take longer.
+#[test]
+fn a_mute_node_that_came_first_is_relieved_under_a_limit_of_frames() {
+    for (limit, wait) in [(15, 40), (6, 60), (3, 110)] {
+        let rules = Rules { frames_per_second: Some(limit), ..Rules::default() };
+        let mut world = World::new(2, &rules);
+        nobody_hears(&mut world, 0);
+        world.start(0, &[VIP]);
+        world.run(ms(wait * 1_000));
+        assert!(world.lease.as_ref().unwrap().is_offered(), "limit {limit}");
+        world.restart(1, &rules);
+        world.run(ms(60_000));
+        assert_eq!(world.owners(), [1], "limit {limit}");
+        let tenure = world.lease.as_ref().unwrap().record.transitions;
+        world.run(ms(200_000));
+        assert_eq!((world.owners(), world.lease.as_ref().unwrap().record.transitions), (vec![1], tenure));
+    }
+}
+
+/// Ports are isolated: nodes hear the gateway only, and it was away for a while.
+#[test]
+fn isolated_nodes_under_a_limit_of_frames_take_nothing_when_the_gateway_comes_back() {
+    for limit in [15, 6, 3] {
+        let mut world = World::new(3, &Rules { frames_per_second: Some(limit), ..Rules::default() });
+        for n in 0..3 {
+            world.hosts[n].unheard_by = (0..3).filter(|other| *other != n).collect();
+            world.start(n, &[VIP]);
+        }
+        world.run(ms(60_000));
+        let holder = world.owners()[0];
+        let tenure = world.lease.as_ref().unwrap().record.transitions;
+        for away in [45, 71, 123] {
+            world.run(ms(60_000));
+            world.gateway = false;
+            world.run(ms(away * 1_000));
+            world.gateway = true;
+        }
+        world.run(ms(60_000));
+        let lease = world.lease.as_ref().unwrap();
+        assert_eq!((world.owners(), lease.record.transitions), (vec![holder], tenure), "limit {limit}");
+        assert!(!lease.is_offered(), "limit {limit}");
+    }
+}
+
 /// It offers its Lease, and nobody is better.
 #[test]
 pub(super) fn where_nobody_is_answered_an_offer_moves_nothing() {
@@ -251,6 +295,30 @@ fn who_is_heard_again_withdraws_its_offer() {
     assert!(!world.lease.as_ref().unwrap().is_offered());
     world.restart(1 - holder, &Rules::default());
     world.run(ms(60_000));
+    assert_eq!(world.owners(), [holder]);
+}
+
+/// Its renewal that withdraws the offer comes too late: the Lease was taken meanwhile. It serves until it hears the taker.
+#[test]
+fn who_withdraws_its_offer_too_late_hands_over() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.kill(1 - holder);
+    nobody_hears(&mut world, holder);
+    world.run(ms(40_000));
+    world.hosts[holder].delay = ms(200);
+    world.hosts[holder].unheard_by.clear();
+    let flight = |world: &World| world.hosts[holder].elector.api.flight.as_ref().map(|flight| flight.offers);
+    while flight(&world) != Some(false) {
+        world.run(ms(1));
+    }
+    let mut lease = world.lease.clone().unwrap();
+    assert!(lease.is_offered());
+    lease.record.holder.clone_from(&world.hosts[1 - holder].name);
+    lease.record.transitions += 1;
+    lease.notes.tenure = None;
+    world.store(lease.record, lease.notes);
+    world.run(ms(300));
+    assert_eq!(world.reported(holder, |report| *report == Report::LetGo(Why::LeaseLost)), 0);
     assert_eq!(world.owners(), [holder]);
 }
 

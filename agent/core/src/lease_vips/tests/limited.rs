@@ -1,6 +1,7 @@
 //! Where each Service has a Lease of its own, and frames are limited.
 
 use super::*;
+use crate::echo::State;
 
 const HOLDERS: u8 = 30;
 const SERVICE: &str = "shop/kubevip-own";
@@ -69,6 +70,31 @@ fn a_silent_node_among_many_is_judged_within_the_limit() {
         assert_eq!(world.holder("shop/kubevip-2"), "w1", "under a limit of {limit}");
         let most = usize::try_from(limit).unwrap();
         assert!(world.worst(begin) <= most, "{} frames in a second, of {limit}", world.worst(begin));
+    }
+}
+
+/// What is known of the segment, by the electors of all Leases.
+fn known(world: &World) -> BTreeSet<State> {
+    let states = world.lease_vips.states();
+    let of_several = states.iter().filter(|state| state.name != SERVICE);
+    of_several.filter_map(|state| Some(state.elector.as_ref()?.echo)).collect()
+}
+
+/// One question is for all Leases, and all know what it shows. It leaves in its turn, so the limit holds.
+#[test]
+fn all_electors_know_that_nobody_answers_and_the_limit_holds() {
+    for limit in [7, 15] {
+        let mut world = among_holders(limit);
+        assert_eq!(known(&world), [State::Answered].into(), "limit {limit}");
+        let begin = world.now;
+        world.others.clear();
+        renewed(&mut world, 90, |_| true);
+        assert_eq!(known(&world), [State::Nobody].into(), "limit {limit}");
+        let most = usize::try_from(limit).unwrap();
+        assert!(world.worst(begin) <= most, "{} frames in a second, of {limit}", world.worst(begin));
+        world.others.insert(vip(2), host(2));
+        renewed(&mut world, 200, |_| true);
+        assert_eq!(known(&world), [State::Answered].into(), "limit {limit}: one of them does");
     }
 }
 
