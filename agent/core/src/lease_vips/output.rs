@@ -293,8 +293,11 @@ impl Batch {
 
     /// Asks a third party whether it answers, if there is room. Whatever else is asked comes before that, but not for ever.
     pub(super) fn ask_in_turn(&mut self, now: Time, these: &[witness::Probe], places: &Places) -> bool {
+        let Some(interface) = these.first().and_then(|probe| places.near(probe.address)) else {
+            self.asks_nothing_in_turn();
+            return false;
+        };
         let since = *self.in_turn.since.get_or_insert(now);
-        let Some(interface) = these.first().and_then(|probe| places.near(probe.address)) else { return false };
         let spacing = self.rules.probe_spacing().unwrap_or_default();
         if now < self.in_turn.next {
             return false;

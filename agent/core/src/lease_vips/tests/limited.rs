@@ -1,7 +1,8 @@
 //! Where each Service has a Lease of its own, and frames are limited.
 
+use super::super::output::{Batch, Places};
 use super::*;
-use crate::echo::State;
+use crate::witness::Probe;
 
 const HOLDERS: u8 = 30;
 const SERVICE: &str = "shop/kubevip-own";
@@ -73,11 +74,9 @@ fn a_silent_node_among_many_is_judged_within_the_limit() {
     }
 }
 
-/// What is known of the segment, by the electors of all Leases.
+/// What is known of the segment, by the electors of all Leases that others take part in.
 fn known(world: &World) -> BTreeSet<State> {
-    let states = world.lease_vips.states();
-    let of_several = states.iter().filter(|state| state.name != SERVICE);
-    of_several.filter_map(|state| Some(state.elector.as_ref()?.echo)).collect()
+    world.known(|name| name != SERVICE)
 }
 
 /// One question is for all Leases, and all know what it shows. It leaves in its turn, so the limit holds.
@@ -96,6 +95,45 @@ fn all_electors_know_that_nobody_answers_and_the_limit_holds() {
         renewed(&mut world, 200, |_| true);
         assert_eq!(known(&world), [State::Answered].into(), "limit {limit}: one of them does");
     }
+}
+
+/// A host that was asked by broadcast just before is asked alone a little later: that counts in the second in which it leaves.
+#[test]
+fn a_probe_that_is_held_back_counts_when_it_leaves() {
+    let rules = Rules { frames_per_second: Some(6), ..rules() };
+    let mut places = Places::default();
+    places.interfaces.push(interface(2, vip(1)));
+    let mut batch = Batch::new(&rules);
+    let ask = |n: u8, to| Probe { address: vip(n), to, sender: Sender::Own };
+    let mut asks = [ask(2, None), ask(2, Some(host(2)))].into_iter().chain((3..).map(|n| ask(n, None))).peekable();
+    let mut left: Vec<u64> = vec![];
+    for at in 0..3_000 {
+        let now = Time::default() + ms(60_000 + at);
+        if batch.watch(now, 2, vec![*asks.peek().unwrap()]).is_ok() {
+            asks.next();
+        }
+        let probes = batch.flush(now, &places).into_iter().map(|output| match output {
+            Output::Probe(probes) => probes.len(),
+            other => panic!("{other:?}"),
+        });
+        left.extend(std::iter::repeat_n(at, probes.sum()));
+    }
+    assert!(left.iter().any(|at| (20..1_000).contains(at)), "none was held back: {left:?}");
+    let most = rules.most_probes().unwrap();
+    for from in &left {
+        let within = left.iter().filter(|at| (*from..*from + 1_000).contains(*at)).count();
+        assert!(within <= most, "{within} probes within a second from {from} ms: {left:?}");
+    }
+}
+
+/// Its interfaces are gone, and nothing can be asked. That is no reason to try it all the time.
+#[test]
+fn a_node_without_interfaces_asks_nobody_in_turn() {
+    let mut world = among_holders(15);
+    world.tell(Event::Node { interfaces: vec![], macs: vec![] });
+    let begin = world.now;
+    world.run(ms(60_000));
+    assert!(!world.sent.iter().any(|(at, _)| *at > begin));
 }
 
 /// VIPs that foreign hosts have are looked for again and again: that keeps to the limit, too.
