@@ -451,6 +451,61 @@ mod tests {
         }
     }
 
+    /// These hosts are asked with both senders, and answer one of them so much later.
+    fn one_sided(echo: &mut Echo, s: u64, hosts: &[IpAddr], later: u64) {
+        for sender in [Sender::Unspecified, Sender::Own] {
+            echo.asked(at(s), sender, hosts.iter().copied());
+        }
+        for host in hosts {
+            echo.heard(at(s + later), *host, Form::Answer(Sender::Own));
+        }
+    }
+
+    #[test]
+    fn three_tries_show_that_the_network_drops_probes_however_many_hosts_each_asks() {
+        let hosts: Vec<IpAddr> = (1..=20).map(|n| IpAddr::from([192, 0, 2, n])).collect();
+        for hosts in [&hosts[..1], &hosts[..3], &hosts] {
+            let mut echo = Echo::default();
+            for (tries, expected) in [(1, State::Answered), (2, State::Answered), (3, State::Filtered)] {
+                one_sided(&mut echo, tries * 40, hosts, 0);
+                assert_eq!(echo.state(at(tries * 40)), expected, "{} hosts, {tries} tries", hosts.len());
+            }
+            echo.asked(at(200), Sender::Unspecified, hosts.iter().copied());
+            assert!(echo.compared.len() <= COMPARED);
+        }
+    }
+
+    /// It may have come meanwhile.
+    #[test]
+    fn a_host_that_answers_much_later_does_not_show_that_the_network_drops_probes() {
+        let mut echo = Echo::default();
+        for tries in 1..10 {
+            one_sided(&mut echo, tries * 40, &[GATEWAY], 3);
+            assert_eq!(echo.state(at(tries * 40 + 3)), State::Answered, "{tries} tries");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_known_soon() {
+        let mut echo = Echo::default();
+        run(&mut echo, 1, 30, &[Sender::Own]);
+        assert_eq!(echo.state(at(30)), State::Filtered);
+    }
+
+    /// Else it would not be known whether the host is there.
+    #[test]
+    fn no_host_is_asked_with_0_0_0_0_alone() {
+        let mut echo = Echo::default();
+        for s in 1..300 {
+            let due: Vec<Sender> = echo.due(at(s)).collect();
+            assert!(!due.contains(&Sender::Unspecified) || due.contains(&Sender::Own), "after {s} s");
+            run(&mut echo, s, s + 1, &[Sender::Own, Sender::Unspecified]);
+            if s % 7 == 0 {
+                echo.heard(at(s), PEER, Form::Answer(Sender::Own));
+            }
+        }
+    }
+
     /// A late step, or many.
     #[test]
     fn a_node_that_stood_still_knows_still_that_nobody_answers() {

@@ -1,6 +1,7 @@
 //! Where each Service has a Lease of its own, and frames are limited.
 
 use super::super::output::{Batch, Places};
+use super::super::turns::Reason;
 use super::*;
 use crate::witness::Probe;
 
@@ -97,33 +98,102 @@ fn all_electors_know_that_nobody_answers_and_the_limit_holds() {
     }
 }
 
+/// A node on one interface that asks for everything.
+fn asking(limit: Option<u32>) -> (Batch, Places, Time) {
+    let mut places = Places::default();
+    places.interfaces.push(interface(2, vip(1)));
+    (Batch::new(&Rules { frames_per_second: limit, ..rules() }), places, Time::default() + ms(60_000))
+}
+
+/// The probes that leave now.
+fn leave(batch: &mut Batch, now: Time, places: &Places) -> Vec<(IpAddr, Sender)> {
+    let all = batch.flush(now, places).into_iter().flat_map(|output| match output {
+        Output::Probe(probes) => probes,
+        other => panic!("{other:?}"),
+    });
+    all.map(|probe| (probe.address, probe.sender)).collect()
+}
+
+/// Whether anybody answers.
+const QUESTION: [Probe; 2] = [
+    Probe { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9)), to: None, sender: Sender::Unspecified },
+    Probe { address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9)), to: None, sender: Sender::Own },
+];
+
 /// A host that was asked by broadcast just before is asked alone a little later: that counts in the second in which it leaves.
 #[test]
 fn a_probe_that_is_held_back_counts_when_it_leaves() {
-    let rules = Rules { frames_per_second: Some(6), ..rules() };
-    let mut places = Places::default();
-    places.interfaces.push(interface(2, vip(1)));
-    let mut batch = Batch::new(&rules);
+    let (mut batch, places, begin) = asking(Some(6));
     let ask = |n: u8, to| Probe { address: vip(n), to, sender: Sender::Own };
     let mut asks = [ask(2, None), ask(2, Some(host(2)))].into_iter().chain((3..).map(|n| ask(n, None))).peekable();
     let mut left: Vec<u64> = vec![];
     for at in 0..3_000 {
-        let now = Time::default() + ms(60_000 + at);
+        let now = begin + ms(at);
         if batch.watch(now, 2, vec![*asks.peek().unwrap()]).is_ok() {
             asks.next();
         }
-        let probes = batch.flush(now, &places).into_iter().map(|output| match output {
-            Output::Probe(probes) => probes.len(),
-            other => panic!("{other:?}"),
-        });
-        left.extend(std::iter::repeat_n(at, probes.sum()));
+        left.extend(leave(&mut batch, now, &places).into_iter().map(|_| at));
     }
     assert!(left.iter().any(|at| (20..1_000).contains(at)), "none was held back: {left:?}");
-    let most = rules.most_probes().unwrap();
+    let most = usize::try_from(crate::rules::probes_of(6)).unwrap();
     for from in &left {
         let within = left.iter().filter(|at| (*from..*from + 1_000).contains(*at)).count();
         assert!(within <= most, "{within} probes within a second from {from} ms: {left:?}");
     }
+}
+
+/// VIPs that are carried, other nodes, looks: as much of one of them as there can be.
+#[test]
+fn the_question_whether_anybody_answers_comes_after_what_else_is_asked_and_soon() {
+    for all_the_time in ["carried", "peers", "looks"] {
+        let (mut batch, places, begin) = asking(Some(15));
+        let mut asked = vec![];
+        for at in 0..20_000 {
+            let now = begin + ms(at);
+            match all_the_time {
+                "carried" => (100..200).for_each(|n| batch.ask(vip(n), Sender::Own)),
+                "peers" => (10..30).for_each(|n| batch.ask_peer(Probe { address: vip(n), ..QUESTION[1] })),
+                _ => {
+                    let window = [100, 10].map(|n| Probe { address: vip(n), ..QUESTION[1] });
+                    batch.looks_wait(true);
+                    if batch.look(now, Reason::Deciding, &window, &places).is_ok() {
+                        window.into_iter().for_each(|probe| batch.probe_counted(probe));
+                    }
+                }
+            }
+            // Nothing else has left yet.
+            if at >= 5_000 && batch.ask_in_turn(now, &QUESTION, &places) {
+                asked.push(at - 5_000);
+            }
+            leave(&mut batch, now, &places);
+        }
+        let first = asked.first().copied();
+        assert!(first.is_some_and(|at| (1_000..3_000).contains(&at)), "{all_the_time}: {asked:?}");
+        assert!(asked.len() >= 5, "{all_the_time}: {asked:?}");
+    }
+}
+
+#[test]
+fn a_question_that_nobody_has_any_more_keeps_no_room() {
+    let (mut batch, places, now) = asking(Some(15));
+    batch.ask(vip(100), Sender::Own);
+    assert!(!batch.ask_in_turn(now, &QUESTION, &places), "there is something else to ask");
+    assert_eq!(leave(&mut batch, now, &places), [(vip(100), Sender::Own)]);
+    batch.asks_nothing_in_turn();
+    let later = now + ms(5_000);
+    batch.ask(vip(101), Sender::Own);
+    assert_eq!(leave(&mut batch, later, &places), [(vip(101), Sender::Own)]);
+}
+
+/// Where frames are not limited, one host is asked with both senders at once.
+#[test]
+fn a_question_with_one_sender_puts_off_none_with_the_other() {
+    let (mut batch, places, now) = asking(None);
+    QUESTION.into_iter().for_each(|probe| batch.ask_peer(probe));
+    assert_eq!(leave(&mut batch, now, &places), QUESTION.map(|probe| (probe.address, probe.sender)));
+    QUESTION.into_iter().for_each(|probe| batch.ask_peer(probe));
+    assert_eq!(leave(&mut batch, now + ms(100), &places), [], "it was asked just before");
+    assert_eq!(leave(&mut batch, now + ms(250), &places).len(), 2);
 }
 
 /// Its interfaces are gone, and nothing can be asked. That is no reason to try it all the time.
