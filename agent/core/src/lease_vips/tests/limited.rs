@@ -157,7 +157,9 @@ fn the_question_whether_anybody_answers_comes_after_what_else_is_asked_and_soon(
                     let window = [100, 10].map(|n| Probe { address: vip(n), ..QUESTION[1] });
                     batch.looks_wait(true);
                     if batch.look(now, Reason::Deciding, &window, &places).is_ok() {
-                        window.into_iter().for_each(|probe| batch.probe_counted(probe));
+                        for probe in window {
+                            batch.probe_counted(probe);
+                        }
                     }
                 }
             }
@@ -189,11 +191,13 @@ fn a_question_that_nobody_has_any_more_keeps_no_room() {
 #[test]
 fn a_question_with_one_sender_puts_off_none_with_the_other() {
     let (mut batch, places, now) = asking(None);
-    QUESTION.into_iter().for_each(|probe| batch.ask_peer(probe));
-    assert_eq!(leave(&mut batch, now, &places), QUESTION.map(|probe| (probe.address, probe.sender)));
-    QUESTION.into_iter().for_each(|probe| batch.ask_peer(probe));
-    assert_eq!(leave(&mut batch, now + ms(100), &places), [], "it was asked just before");
-    assert_eq!(leave(&mut batch, now + ms(250), &places).len(), 2);
+    let both = QUESTION.map(|probe| (probe.address, probe.sender));
+    for (after, expected) in [(0, &both[..]), (100, &[]), (250, &both)] {
+        for probe in QUESTION {
+            batch.ask_peer(probe);
+        }
+        assert_eq!(leave(&mut batch, now + ms(after), &places), expected, "after {after} ms");
+    }
 }
 
 /// Its interfaces are gone, and nothing can be asked. That is no reason to try it all the time.
