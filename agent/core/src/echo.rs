@@ -213,9 +213,11 @@ impl Echo {
         let (tries, (many, _)) = (self.usual(), NOBODY);
         let from = self.turn.max(tries.answered);
         let usually = from.map_or_else(Time::default, |at| at + ROUND);
+        // A pace is one that can be kept for ever.
+        let soon = self.turns < many || self.pace != Pace::Free;
         match self.turn {
             // One host alone may be gone: others have answered just now.
-            Some(turn) if tries.unanswered > 0 && self.turns < many => {
+            Some(turn) if tries.unanswered > 0 && soon => {
                 usually.min((turn + self.sooner()).max(tries.answered.map_or(turn, |at| at + ROUND)))
             }
             _ => usually,

@@ -10,7 +10,6 @@ use crate::action::{Action, Report};
 use crate::echo::Change;
 use crate::evidence::{Form, Sender};
 use crate::mac::Mac;
-use crate::parties::Party;
 use crate::peers::{Ask, HEARD};
 use crate::planted::planted;
 use crate::rules::AWAY;
@@ -59,9 +58,12 @@ impl Elector {
         address.is_ipv4() || self.vips.keys().all(IpAddr::is_ipv6)
     }
 
-    /// Third parties whose answers show something of that.
-    fn echo_parties(&self) -> Vec<Party> {
-        self.all_third_parties().into_iter().filter(|party| self.is_echo(party.address)).collect()
+    /// The third party that is asked whether anybody answers. Always the first: of those that are never heard, as where ports are isolated,
+    /// none puts the gateway off.
+    fn echo_party(&self) -> Option<IpAddr> {
+        let gateway = self.gateways_asked().find(|address| self.is_echo(*address));
+        let peers = || self.peers_asked().filter(|address| self.is_echo(*address));
+        gateway.or_else(|| peers().min_by_key(|address| self.last_heard(*address)))
     }
 
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
@@ -69,12 +71,9 @@ impl Elector {
         let now = self.step.at.now;
         self.segment.echo.set_bare(self.own_sender() == Sender::Unspecified);
         self.segment.echo.set_pace(self.rules.pace());
-        let parties = self.echo_parties();
-        if parties.is_empty() {
-            return;
-        }
+        let Some(party) = self.echo_party() else { return };
         if !self.is_asked_for() && self.has_room_in_turn() {
-            for Probe { address, to, sender } in self.asks_in_turn(now, &parties) {
+            for Probe { address, to, sender } in self.asks_in_turn(now, party) {
                 self.segment.echo.asked_in_turn(now, address, sender);
                 self.act(Action::Probe { address, to, sender });
             }
@@ -91,21 +90,18 @@ impl Elector {
         }
     }
 
-    /// What is to be asked now, of one of these.
-    fn asks_in_turn(&self, now: Time, parties: &[Party]) -> Vec<Probe> {
-        let echo = &self.segment.echo;
-        // Always the first: of those that are never heard, as where ports are isolated, none puts the gateway off.
-        let Some(Party { address, mac }) = parties.first().copied() else { return vec![] };
+    /// What is to be asked of that third party now.
+    fn asks_in_turn(&self, now: Time, address: IpAddr) -> Vec<Probe> {
         // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
         let probe = |sender| match sender {
-            Sender::Own => Probe { address, to: mac, sender: self.own_sender() },
+            Sender::Own => Probe { address, to: self.mac_of(address), sender: self.own_sender() },
             Sender::Unspecified => Probe { address, to: None, sender },
         };
-        echo.due(now).map(probe).collect()
+        self.segment.echo.due(now).map(probe).collect()
     }
 
     /// Whether somebody else asks third parties for the electors of all Leases, one after the other: frames are limited.
-    fn is_asked_for(&self) -> bool {
+    pub(super) fn is_asked_for(&self) -> bool {
         self.segment.turns != Turns::Alone && self.rules.frames_per_second.is_some()
     }
 
@@ -119,16 +115,18 @@ impl Elector {
     #[must_use]
     pub fn question(&self, now: Time) -> Vec<Probe> {
         let may = self.is_asked_for() && self.segment.link.is_up() && !self.process.has_left();
-        if may && self.has_room_in_turn() && self.segment.echo.next() <= now {
-            self.asks_in_turn(now, &self.echo_parties())
+        let echo = &self.segment.echo;
+        if may && self.has_room_in_turn() && echo.asks() && echo.next() <= now {
+            self.echo_party().map(|party| self.asks_in_turn(now, party)).unwrap_or_default()
         } else {
             vec![]
         }
     }
 
-    /// A third party was asked, for this elector or for another one: both will hear the answer.
+    /// A third party was asked, for this elector or for another one on the same interface: both will hear the answer.
     pub(super) fn was_asked_in_turn(&mut self, address: IpAddr, sender: Sender) {
-        if self.echo_parties().iter().any(|party| party.address == address) {
+        let knows = self.gateways_asked().chain(self.peers_asked()).any(|one| one == address && self.is_echo(one));
+        if knows && self.segment.link.is_up() {
             self.segment.echo.asked_in_turn(self.step.at.now, address, sender);
         }
     }
@@ -155,7 +153,7 @@ impl Elector {
         let now = self.step.at.now;
         let alone = form.is_alone() || planted!(ClaimsEntitle);
         // Only addresses that may be asked for are remembered: others must not fill the memory.
-        if self.node.gateways.contains(&address) || self.peers().contains(&address) {
+        if self.node.gateways.contains(&address) || self.peers().any(|peer| peer == address) {
             self.segment.third_heard.insert(address, (now, mac));
         }
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);

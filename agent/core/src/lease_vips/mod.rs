@@ -310,16 +310,21 @@ impl LeaseVips {
     fn ask_in_turn(&mut self, at: Moment) {
         let now = at.now;
         let is_limited = self.rules.frames_per_second.is_some();
-        let questions = self.slots.values().map(|slot| slot.question(now)).filter(|question| !question.is_empty());
-        let Some(question) = { questions }.next().filter(|_| is_limited) else {
+        let places = &self.places;
+        let hears = |slot: &LeaseSlot, address| places.near(address).is_some_and(|near| slot.asks_on(places, near));
+        let mut questions = self.slots.values().filter_map(|slot| {
+            let question = slot.question(now);
+            // The answer of a host on another interface shows nothing.
+            question.first().is_some_and(|first| hears(slot, first.address)).then_some(question)
+        });
+        let Some(question) = questions.next().filter(|_| is_limited) else {
             return self.batch.asks_nothing_in_turn();
         };
-        if !self.batch.ask_in_turn(now, &question, &self.places) {
-            return;
-        }
-        for witness::Probe { address, sender, .. } in question {
+        for witness::Probe { address, sender, .. } in self.batch.ask_in_turn(now, &question, places) {
             for (name, slot) in &mut self.slots {
-                slot.step(at, name, ForElector::Asked { address, sender }, &mut self.batch);
+                if hears(slot, address) {
+                    slot.step(at, name, ForElector::Asked { address, sender }, &mut self.batch);
+                }
             }
         }
     }

@@ -291,29 +291,46 @@ impl Batch {
         }
     }
 
-    /// Asks a third party whether it answers, if there is room. Whatever else is asked comes before that, but not for ever.
-    pub(super) fn ask_in_turn(&mut self, now: Time, these: &[witness::Probe], places: &Places) -> bool {
+    /// Asks a third party whether it answers, if there is room, and returns what leaves. Whatever else is asked comes before that, but not
+    /// for ever.
+    pub(super) fn ask_in_turn(&mut self, now: Time, these: &[witness::Probe], places: &Places) -> Vec<witness::Probe> {
         let Some(interface) = these.first().and_then(|probe| places.near(probe.address)) else {
             self.asks_nothing_in_turn();
-            return false;
+            return vec![];
         };
         let since = *self.in_turn.since.get_or_insert(now);
         let spacing = self.rules.probe_spacing().unwrap_or_default();
         if now < self.in_turn.next {
-            return false;
+            return vec![];
         }
         let others = !self.asks.is_empty() || !self.peers.is_empty() || self.looks_wait;
-        let room = if others && now < since + PATIENCE {
-            Err(now + spacing)
-        } else {
-            self.frames.take(now, interface, &self.rules, Purpose::Other, these.len())
-        };
-        self.in_turn.next = room.err().unwrap_or(now + spacing);
-        if room.is_ok() {
-            self.in_turn.since = None;
-            self.counted.extend(these);
+        if others && now < since + PATIENCE {
+            self.in_turn.next = now + spacing;
+            return vec![];
         }
-        room.is_ok()
+        let (frames, rules) = (&mut self.frames, &self.rules);
+        let mut takes = |these: &[witness::Probe]| {
+            frames.take(now, interface, rules, Purpose::Other, these.len()).map(|()| these.to_vec())
+        };
+        let mut room = takes(these);
+        if let Some((own, [_, ..])) = these.split_last()
+            && rules.watch_shares_room()
+            && room.is_err()
+        {
+            // Of so few frames there may never be two. Its own sender tells whether anybody answers.
+            room = takes(std::slice::from_ref(own));
+        }
+        match room {
+            Ok(these) => {
+                (self.in_turn.since, self.in_turn.next) = (None, now + spacing);
+                self.counted.extend(&these);
+                these
+            }
+            Err(later) => {
+                self.in_turn.next = later;
+                vec![]
+            }
+        }
     }
 
     /// Nobody is to be asked whether it answers.

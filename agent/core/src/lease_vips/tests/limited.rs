@@ -164,7 +164,7 @@ fn the_question_whether_anybody_answers_comes_after_what_else_is_asked_and_soon(
                 }
             }
             // Nothing else has left yet.
-            if at >= 5_000 && batch.ask_in_turn(now, &QUESTION, &places) {
+            if at >= 5_000 && !batch.ask_in_turn(now, &QUESTION, &places).is_empty() {
                 asked.push(at - 5_000);
             }
             leave(&mut batch, now, &places);
@@ -179,7 +179,7 @@ fn the_question_whether_anybody_answers_comes_after_what_else_is_asked_and_soon(
 fn a_question_that_nobody_has_any_more_keeps_no_room() {
     let (mut batch, places, now) = asking(Some(15));
     batch.ask(vip(100), Sender::Own);
-    assert!(!batch.ask_in_turn(now, &QUESTION, &places), "there is something else to ask");
+    assert!(batch.ask_in_turn(now, &QUESTION, &places).is_empty(), "there is something else to ask");
     assert_eq!(leave(&mut batch, now, &places), [(vip(100), Sender::Own)]);
     batch.asks_nothing_in_turn();
     let later = now + ms(5_000);
@@ -227,4 +227,40 @@ fn looks_for_what_other_hosts_have_keep_to_the_limit() {
         let worst = world.worst(since);
         assert!(worst <= 15, "{count} VIPs: {worst} probes in a second");
     }
+}
+
+/// Of so few frames there are never two at once while a holder is watched.
+#[test]
+fn under_a_very_low_limit_a_host_is_asked_with_the_own_sender_alone() {
+    let (mut batch, places, begin) = asking(Some(3));
+    let mut left = vec![];
+    for at in 0..60_000 {
+        let now = begin + ms(at);
+        // Not refused for long: its share is its own.
+        _ = batch.watch(now, 2, vec![Probe { address: vip(2), ..QUESTION[1] }]);
+        left.extend(batch.ask_in_turn(now, &QUESTION, &places).into_iter().map(|probe| probe.sender));
+        leave(&mut batch, now, &places);
+    }
+    assert!(left.len() > 10 && left.contains(&Sender::Own), "{left:?}");
+}
+
+/// The other nodes are on the first interface. What they answer says nothing of the second, where the VIPs are.
+#[test]
+fn who_cannot_hear_an_answer_was_not_asked() {
+    let mut world = World::new();
+    let rules = Rules { frames_per_second: Some(15), ..rules() };
+    world.lease_vips = LeaseVips::new(rules).watching_nodes(ms(100));
+    let interfaces = vec![interface(2, vip(1)), interface(3, Ipv4Addr::new(198, 51, 100, 1).into())];
+    world.tell(Event::Node { interfaces, macs: vec![ME] });
+    let elsewhere = Assignment { vips: [(vip(102), 3)].into(), ..assignment(&[]) };
+    let (one, other) = ("shop/kubevip-2", "shop/kubevip-3");
+    for n in 2..2 + HOLDERS {
+        lease(&mut world, n);
+    }
+    world.assignments(&[(one, elsewhere), (other, assignment(&[103]))]);
+    renewed(&mut world, 90, |_| true);
+    assert_eq!(world.known(|name| name == one), [State::Unknown].into());
+    assert_eq!(world.known(|name| name == other), [State::Nobody].into());
+    let asked = world.sent.iter().filter(|(at, address)| *at + ms(30_000) >= world.now && *address == vip(2)).count();
+    assert!(asked < 60, "{asked} questions in 30 s that nobody can use");
 }

@@ -123,6 +123,8 @@ fn many_leases_that_are_asked_for_do_not_hide_that_nobody_answers() {
     }
     assert_eq!(world.known(|_| true), [State::Nobody].into());
     assert!(world.worst(begin) <= 15, "{} probes in a second", world.worst(begin));
+    // All candidates would ask for each of them, beyond their limits.
+    assert!(world.leases.values().all(|lease| !lease.is_offered()), "offered under a limit");
 }
 
 /// One Lease, and so many nodes that take part in it. The API server goes, and many of them. Most are left.
