@@ -61,7 +61,7 @@ pub const fn echo(state: State) -> &'static str {
     match state {
         State::Unknown => "it is not known whether other hosts answer this node's probes",
         State::NotAsked => {
-            "it is not known whether other hosts answer this node's probes, and they are not asked: --arp-rate-limit leaves no room for that below 3 frames a second"
+            "it is not known whether other hosts answer this node's probes, and they are not asked: --arp-rate-limit leaves no room for that below 3 frames a second, or below 6 where the agent holds VIPs of the control plane and of Services"
         }
         State::Answered => "other hosts answer this node's probes",
         State::Filtered => {
