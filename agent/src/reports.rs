@@ -52,7 +52,7 @@ pub const fn echo_event(state: State) -> Option<(Severity, &'static str, &'stati
         State::Nobody => Some((Severity::Warning, "NoProbeAnswered", "Probe")),
         State::Filtered => Some((Severity::Warning, "ProbesFiltered", "Probe")),
         State::Answered => Some((Severity::Normal, "ProbesAnswered", "Probe")),
-        State::Unknown => None,
+        State::Unknown | State::NotAsked => None,
     }
 }
 
@@ -60,6 +60,9 @@ pub const fn echo_event(state: State) -> Option<(Severity, &'static str, &'stati
 pub const fn echo(state: State) -> &'static str {
     match state {
         State::Unknown => "it is not known whether other hosts answer this node's probes",
+        State::NotAsked => {
+            "it is not known whether other hosts answer this node's probes, and they are not asked: --arp-rate-limit leaves no room for that below 3 frames a second, or below 6 where the agent holds VIPs of the control plane and of Services"
+        }
         State::Answered => "other hosts answer this node's probes",
         State::Filtered => {
             "the network drops ARP probes from 0.0.0.0 (port security, ARP inspection): this node looks for free VIPs with its own address as sender, and may take proxy ARP for an owner"

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub use mooring_lease::Failure;
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Form;
+use super::evidence::{Form, Sender};
 use super::health::Verdict;
 use super::lease::{LeaseView, Participant};
 use super::mac::Mac;
@@ -74,6 +74,13 @@ pub enum Event {
         id: u64,
         /// The addresses of the healthy API servers; the node's own addresses too, if its own server is healthy.
         healthy: Vec<IpAddr>,
+    },
+    /// A third party was asked, because an elector on that segment had said that it was due.
+    Asked {
+        /// The host.
+        address: IpAddr,
+        /// With which sender.
+        sender: Sender,
     },
     /// A frame of another host claimed `address`.
     Heard {

@@ -168,6 +168,11 @@ impl Broadcasts {
         leave
     }
 
+    /// The interfaces of those probes that leave now, and that [`Broadcasts::leave`] was given before.
+    pub fn late(&self, now: Time) -> impl Iterator<Item = u32> {
+        self.later.iter().filter(move |(due, _)| *due <= now).map(|(_, probe)| probe.interface)
+    }
+
     /// When [`Broadcasts::leave`] has more to send.
     #[must_use]
     pub fn next(&self) -> Option<Time> {

@@ -53,6 +53,13 @@ impl Frames {
         }
     }
 
+    /// A probe that was counted before leaves only now: a second that begins in between has it, too.
+    pub(crate) fn leaves_late(&mut self, now: Time, interface: u32, rules: &Rules) {
+        if rules.frames_per_second.is_some() {
+            self.0.entry(interface).or_default().probes.push_back((now, Purpose::Other));
+        }
+    }
+
     /// So many probes are to leave now: all of them may, and count as sent; or none, and this answers when to try again. More
     /// probes than [`Rules::probes_each`] never may.
     pub(crate) fn take(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mooring_lease::observation::Timing;
 use serde::{Deserialize, Serialize};
 
+use crate::echo::Pace;
 use crate::peers::Quorum;
 
 /// How late the step after a wake-up may be. After a later one the agent is not sure of what it knows.
@@ -52,6 +53,11 @@ pub const MOVES: usize = 4;
 
 /// The time between two probes where the settings name none. A holder that is alive may need a good part of it to answer.
 pub const WITNESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A limit of fewer frames a second leaves no room to ask hosts now and then whether they answer.
+const ASKS_IN_TURN: u32 = 3;
+/// Of the third of a limit that is for this node's other probes, one in so many asks that.
+const IN_TURN: u32 = 10;
 
 /// No rule's time is longer; those of the settings end at an hour.
 const LONGEST: Duration = Duration::from_hours(24);
@@ -161,6 +167,16 @@ impl Rules {
     #[must_use]
     pub fn probe_spacing(&self) -> Option<Duration> {
         self.frames_per_second.map(|limit| Duration::from_secs(3) / limit.max(1))
+    }
+
+    /// How often hosts are asked whether they answer, while nothing is wrong.
+    #[must_use]
+    pub fn pace(&self) -> Pace {
+        match (self.frames_per_second, self.probe_spacing()) {
+            (Some(limit), Some(spacing)) if limit >= ASKS_IN_TURN => Pace::Every(spacing * IN_TURN),
+            (Some(_), _) => Pace::Never,
+            (None, _) => Pace::Free,
+        }
     }
 
     /// No second has more probes on an interface, if frames are limited: two thirds of the limit, and at least one.

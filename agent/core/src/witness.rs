@@ -315,6 +315,12 @@ impl Witness {
         self.window.is_some_and(|window| window.parties != Parties::NotAsked)
     }
 
+    /// The third parties that a window asks.
+    #[must_use]
+    pub fn parties(&self) -> &[Party] {
+        &self.parties
+    }
+
     /// Whether that third party is asked in the window that is open.
     #[must_use]
     pub fn asks_beside(&self, address: IpAddr) -> bool {

@@ -264,7 +264,7 @@ impl Metrics {
     /// Sets whether other hosts answer probes.
     pub fn probes(&self, echo: State) {
         self.probes_answered.set(match echo {
-            State::Unknown => NOT_KNOWN,
+            State::Unknown | State::NotAsked => NOT_KNOWN,
             State::Nobody => 0,
             State::Answered | State::Filtered => 1,
         });

@@ -96,7 +96,7 @@ impl ServicesStatus {
         }
         out.push('\n');
         for (interface, state) in &self.probes {
-            if matches!(state, State::Filtered | State::Nobody) {
+            if matches!(state, State::Filtered | State::Nobody | State::NotAsked) {
                 let on = if interface.is_empty() { String::new() } else { format!(" on {}", table::plain(interface)) };
                 let _ = writeln!(out, "probes{on}: {}", echo(*state));
             }

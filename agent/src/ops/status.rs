@@ -97,8 +97,8 @@ pub struct Witness {
     pub misses: u32,
     /// When the holder last answered, in milliseconds.
     pub answered_ago_ms: Option<u64>,
-    /// Whether other hosts answer this node's probes: `unknown`, `answered`, `filtered` (only probes that do not come from
-    /// 0.0.0.0), `nobody`. An agent of a version that does not report it is read as `unknown`.
+    /// Whether other hosts answer this node's probes: `unknown`, `not_asked` (it is not known, and the limit of frames
+    /// leaves no room to ask), `answered`, `filtered` (only probes that do not come from 0.0.0.0), `nobody`. An agent of a version that does not report it is read as `unknown`.
     #[serde(default)]
     pub probes: State,
 }

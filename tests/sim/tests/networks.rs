@@ -420,6 +420,76 @@ fn nobody_serves_where_a_mute_node_has_its_vips() {
     }
 }
 
+/// Twelve VIPs on each of two segments, and a limit of frames, as switches have it by default.
+fn limited(faults: Vec<Planned<session_vips::fault::Fault>>) -> session_vips::Plan {
+    let mut plan = sessions(1, TALK, faults);
+    plan.settings.rules.frames_per_second = Some(15);
+    (plan.settings.segments, plan.settings.own.vips) = (2, 24);
+    plan
+}
+
+fn all_carriers(world: &session_vips::World<'_>) -> Vec<Vec<usize>> {
+    (0..24).map(|vip| world.carriers(vip)).collect()
+}
+
+/// The nodes that offer their VIPs on a segment.
+fn offering(world: &session_vips::World<'_>, segment: usize) -> Vec<usize> {
+    let links = |node: &usize| world.api.store.sessions[&settings::name::<session_vips::fault::Fault>(*node)].links();
+    let name = format!("eth{segment}");
+    (0..4).filter(|node| links(node).iter().any(|link| link.name == name && link.unheard)).collect()
+}
+
+/// The probes that a node may send within a second under that limit: the rest is for announcements.
+const MOST_PROBES: usize = 10;
+
+#[test]
+fn under_a_limit_of_frames_a_node_that_one_of_its_segments_does_not_hear_keeps_the_vips_of_the_other() {
+    // Before the second one, the run does not count as quiet.
+    let mute = |begins| at(begins, 0, Fault::Mute(0, Some(1), Mute::Frames));
+    let plan = limited(vec![mute(BEGINS), mute(BEGINS * 5)]);
+    let mut world = World::new(&plan);
+    run_to(&mut world, BEGINS - SECOND);
+    let before = all_carriers(&world);
+    assert!((0..2).all(|segment| (segment..24).step_by(2).any(|vip| before[vip] == [0])), "{before:?}");
+    run_to(&mut world, BEGINS + 60 * SECOND);
+    for (vip, (before, now)) in before.iter().zip(all_carriers(&world)).enumerate() {
+        assert!(now.len() == 1 && now != [0] || vip % 2 == 0, "VIP {vip} is on the mute node: {now:?}");
+        assert!(now == *before || *before == [0] && vip % 2 == 1, "VIP {vip} was on {before:?}, and is on {now:?}");
+    }
+    run_to(&mut world, BEGINS + 120 * SECOND);
+    assert_eq!((offering(&world, 0), offering(&world, 1)), (vec![], vec![0]));
+    assert!(world.counts.busiest <= MOST_PROBES, "{} probes within a second", world.counts.busiest);
+}
+
+/// No probe gets through on one of the segments, and kernels answer clients. It is known that nobody answers; all stays where it is.
+#[test]
+fn under_a_limit_of_frames_nothing_moves_where_no_probe_is_answered() {
+    let mute = |node| at(BEGINS, 200 * SECOND, Fault::Mute(node, Some(1), Mute::Probes));
+    let plan = limited((0..4).map(mute).collect());
+    let mut world = World::new(&plan);
+    run_to(&mut world, BEGINS - SECOND);
+    let before = all_carriers(&world);
+    run_to(&mut world, BEGINS + 60 * SECOND);
+    assert_eq!((offering(&world, 0), offering(&world, 1)), (vec![], vec![0, 1, 2, 3]));
+    run_to(&mut world, BEGINS + 199 * SECOND);
+    assert_eq!(all_carriers(&world), before);
+    run_to(&mut world, BEGINS + 240 * SECOND);
+    assert_eq!((offering(&world, 0), offering(&world, 1), all_carriers(&world)), (vec![], vec![], before));
+    assert!(world.counts.busiest <= MOST_PROBES, "{} probes within a second", world.counts.busiest);
+}
+
+/// The same of a Lease.
+#[test]
+fn under_a_limit_of_frames_a_holder_that_no_probe_is_answered_keeps_its_lease() {
+    for seed in 1..4 {
+        let holder = holder(seed, TALK);
+        let mute = |node| at(BEGINS, 120 * SECOND, Fault::Mute(node, None, Mute::Probes));
+        let mut plan = one_lease(seed, TALK, (0..3).map(mute).collect());
+        plan.settings.rules.frames_per_second = Some(15);
+        assert_eq!(after(&plan, BEGINS + 180 * SECOND), (vec![holder], 0), "seed {seed}");
+    }
+}
+
 #[test]
 fn kept_seeds_find_nothing_any_more() {
     fn each<S: Subject>(seeds: &[u64]) {

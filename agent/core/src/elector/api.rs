@@ -31,7 +31,7 @@ pub(super) struct Api {
     pub(super) unanswered: VecDeque<Flight>,
     /// The VIPs in the last declaration that was sent.
     pub(super) told: Vec<IpAddr>,
-    /// Whether that declaration offers the Lease.
+    /// Whether the Lease is offered, as far as this node's writes are known to have taken effect: whoever takes it may have seen that.
     pub(super) offered: bool,
     /// When a renewal was last sent because the VIPs on the interface were others than those.
     pub(super) declared: Time,
@@ -63,6 +63,8 @@ pub(super) struct Flight {
     /// The version that the write was based on. If the answer is lost, this and `record` identify the write.
     pub(super) base: Option<String>,
     pub(super) record: Record,
+    /// Whether it offers the Lease.
+    pub(super) offers: bool,
 }
 
 /// What a write of the Lease is for.

@@ -91,7 +91,7 @@ impl Elector {
             return;
         }
         // Where nothing answers this node, nothing may hear it: others come first.
-        let unheard = looks && self.is_unheard() && !self.peers().is_empty();
+        let unheard = looks && self.is_unheard() && self.peers().next().is_some();
         if unheard && !self.is_left_to_others_no_longer() {
             return;
         }

@@ -57,7 +57,8 @@ impl Elector {
 
     fn look_for_successor(&mut self) {
         self.ask_peers(ASK_WITHIN);
-        for address in self.peers() {
+        let peers: Vec<IpAddr> = self.peers().collect();
+        for address in peers {
             self.act(Action::Probe { address, to: None, sender: Sender::Unspecified });
         }
         self.mark_leaving(Some(self.step.at.now));

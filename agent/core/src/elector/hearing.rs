@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::turns::Turns;
 use super::unleased::Few;
 use super::{Elector, Role};
 use crate::action::{Action, Report};
@@ -13,6 +14,7 @@ use crate::peers::{Ask, HEARD};
 use crate::planted::planted;
 use crate::rules::AWAY;
 use crate::time::Time;
+use crate::witness::Probe;
 
 /// Too few peers are reported when that has lasted this long: the first probes may have no answer yet.
 const REPORTED_AFTER: Duration = Duration::from_secs(1);
@@ -56,33 +58,76 @@ impl Elector {
         address.is_ipv4() || self.vips.keys().all(IpAddr::is_ipv6)
     }
 
+    /// The third party that is asked whether anybody answers. Always the first: of those that are never heard, as where ports are isolated,
+    /// none puts the gateway off.
+    fn echo_party(&self) -> Option<IpAddr> {
+        let gateway = self.gateways_asked().find(|address| self.is_echo(*address));
+        let peers = || self.peers_asked().filter(|address| self.is_echo(*address));
+        gateway.or_else(|| peers().min_by_key(|address| self.last_heard(*address)))
+    }
+
     /// Asks a third party now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
-        let bare = self.own_sender() == Sender::Unspecified;
-        self.segment.echo.set_bare(bare);
-        let party = self.third_parties().into_iter().find(|party| self.is_echo(party.address));
-        let Some(party) = party else { return };
-        // Limited frames are for what has to be known now.
-        let asks = self.rules.frames_per_second.is_none();
-        for sender in self.segment.echo.due(now).filter(|_| asks).collect::<Vec<_>>() {
-            self.segment.echo.asked_in_turn(now, sender);
-            // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
-            let (to, sender) = match sender {
-                Sender::Own => (party.mac, self.own_sender()),
-                Sender::Unspecified => (None, sender),
-            };
-            self.act(Action::Probe { address: party.address, to, sender });
+        self.segment.echo.set_bare(self.own_sender() == Sender::Unspecified);
+        self.segment.echo.set_pace(self.rules.pace());
+        let Some(party) = self.echo_party() else { return };
+        if !self.is_asked_for() && self.has_room_in_turn() {
+            for Probe { address, to, sender } in self.asks_in_turn(now, party) {
+                self.segment.echo.asked_in_turn(now, address, sender);
+                self.act(Action::Probe { address, to, sender });
+            }
         }
         let next = self.segment.echo.next();
-        if asks && next > now {
+        if self.segment.echo.asks() && next > now {
             self.due(next);
         }
-        let echo = self.segment.echo;
-        match echo.changed(now, &mut self.segment.echoes) {
+        let segment = &mut self.segment;
+        match segment.echo.changed(now, &mut segment.echoes) {
             Some(Change::To(state)) => self.report(Report::Echo(state)),
             Some(Change::AsUsual) => self.report(Report::Answered),
             None => {}
+        }
+    }
+
+    /// What is to be asked of that third party now.
+    fn asks_in_turn(&self, now: Time, address: IpAddr) -> Vec<Probe> {
+        // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
+        let probe = |sender| match sender {
+            Sender::Own => Probe { address, to: self.mac_of(address), sender: self.own_sender() },
+            Sender::Unspecified => Probe { address, to: None, sender },
+        };
+        self.segment.echo.due(now).map(probe).collect()
+    }
+
+    /// Whether somebody else asks third parties for the electors of all Leases, one after the other: frames are limited.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.segment.turns != Turns::Alone && self.rules.frames_per_second.is_some()
+    }
+
+    /// Whether frames are spent on what is only good to know. Limited ones are not while the API is silent: nodes have to hear one
+    /// another then, and nothing could be offered.
+    fn has_room_in_turn(&self) -> bool {
+        self.rules.frames_per_second.is_none() || self.api.away.is_none()
+    }
+
+    /// What is to be asked now by whoever asks for all electors.
+    #[must_use]
+    pub fn question(&self, now: Time) -> Vec<Probe> {
+        let may = self.is_asked_for() && self.segment.link.is_up() && !self.process.has_left();
+        let echo = &self.segment.echo;
+        if may && self.has_room_in_turn() && echo.asks() && echo.next() <= now {
+            self.echo_party().map(|party| self.asks_in_turn(now, party)).unwrap_or_default()
+        } else {
+            vec![]
+        }
+    }
+
+    /// A third party was asked, for this elector or for another one on the same interface: both will hear the answer.
+    pub(super) fn was_asked_in_turn(&mut self, address: IpAddr, sender: Sender) {
+        let knows = self.gateways_asked().chain(self.peers_asked()).any(|one| one == address && self.is_echo(one));
+        if knows && self.segment.link.is_up() {
+            self.segment.echo.asked_in_turn(self.step.at.now, address, sender);
         }
     }
 
@@ -97,7 +142,7 @@ impl Elector {
         let own = |address: &&IpAddr| !self.vips.contains_key(*address);
         let addresses: Vec<IpAddr> = peer.addresses.iter().filter(own).copied().collect();
         if !addresses.is_empty() {
-            self.segment.echo.asked(now, Sender::Own);
+            self.segment.echo.asked(now, Sender::Own, addresses.iter().copied());
         }
         self.step.out.extend(addresses.into_iter().map(|address| Action::Probe { address, to, sender }));
     }
@@ -108,7 +153,7 @@ impl Elector {
         let now = self.step.at.now;
         let alone = form.is_alone() || planted!(ClaimsEntitle);
         // Only addresses that may be asked for are remembered: others must not fill the memory.
-        if self.node.gateways.contains(&address) || self.peers().contains(&address) {
+        if self.node.gateways.contains(&address) || self.peers().any(|peer| peer == address) {
             self.segment.third_heard.insert(address, (now, mac));
         }
         let participants = self.lease.view().into_iter().flat_map(|view| &view.notes.participants);

@@ -78,6 +78,7 @@ impl Elector {
             Event::RemoveFailed { address, reason } => self.report(Report::CannotRemove { address, reason }),
             Event::NodeSilent { node } => self.suspect(&node),
             Event::Turn => self.has_turn(),
+            Event::Asked { address, sender } => self.was_asked_in_turn(address, sender),
             Event::NodeHeard { node } => self.suspect_no_more(&node),
             Event::Link { up } => self.link_changed(up),
             Event::Unheard(addresses) => self.unheard_changed(addresses),

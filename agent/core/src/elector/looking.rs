@@ -1,5 +1,6 @@
 //! Which addresses this node probes on the segment, and which frames it needs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use crate::evidence::Sender;
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::parties::{PARTIES, Party, at_most};
+use crate::time::Time;
 use crate::witness::Target;
 
 /// How many of the holder's VIPs are probed at a time.
@@ -67,7 +69,8 @@ impl Elector {
             self.segment.turn = self.segment.turn.wrapping_add(usize::from(self.segment.witness.was_deaf()));
             let parties = self.third_parties();
             if self.segment.witness.asks_parties() && !parties.is_empty() {
-                self.segment.echo.asked(now, self.segment.witness.asks_as());
+                let asked = parties.iter().map(|party| party.address);
+                self.segment.echo.asked(now, self.segment.witness.asks_as(), asked);
             }
             self.segment.witness.set_parties(parties);
             let probes = self.segment.witness.probes().into_iter();
@@ -116,18 +119,42 @@ impl Elector {
     /// the own addresses or a VIP. The last of them is another one each time; under a limit of frames, another one after it was
     /// not heard.
     pub(super) fn third_parties(&self) -> Vec<Party> {
-        let own = &self.node.participant.addresses;
-        let others = |a: &IpAddr| !own.contains(a) && !self.vips.contains_key(a) && self.is_of_vips(*a);
-        let mut all: Vec<IpAddr> = self.node.gateways.iter().copied().filter(others).collect();
-        let mut peers: Vec<IpAddr> = self.peers().into_iter().filter(others).collect();
-        peers.sort_by_key(|a| std::cmp::Reverse(self.segment.third_heard.get(a).map(|(at, _)| *at)));
-        all.extend(peers);
-        let all = all.into_iter().map(|address| Party { address, mac: self.mac_of(address) }).collect();
         let is_limited = self.rules.frames_per_second.is_some();
         let most = if is_limited || self.is_paced() { PARTIES_LIMITED } else { PARTIES };
         let window = self.rules.witness_interval.max(Duration::from_millis(1)).as_nanos();
         let windows = usize::try_from(u128::from(self.step.at.now.as_nanos()) / window).unwrap_or(0);
-        at_most(all, most, if is_limited { self.segment.turn } else { windows })
+        let mut all: Vec<IpAddr> = self.gateways_asked().collect();
+        let mut peers: Vec<IpAddr> = self.peers_asked().collect();
+        peers.sort_by_cached_key(|address| self.last_heard(*address));
+        all.extend(peers);
+        let these = at_most(all, most, if is_limited { self.segment.turn } else { windows });
+        these.into_iter().map(|address| self.party(address)).collect()
+    }
+
+    /// As it is asked.
+    pub(super) fn party(&self, address: IpAddr) -> Party {
+        Party { address, mac: self.mac_of(address) }
+    }
+
+    /// The gateways that may be third parties.
+    pub(super) fn gateways_asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.node.gateways.iter().copied().filter(|address| self.may_be_asked(*address))
+    }
+
+    /// The addresses of other nodes that may be third parties.
+    pub(super) fn peers_asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.peers().filter(|address| self.may_be_asked(*address))
+    }
+
+    /// Orders third parties: those heard last come first.
+    pub(super) fn last_heard(&self, address: IpAddr) -> Reverse<Option<Time>> {
+        Reverse(self.segment.third_heard.get(&address).map(|(at, _)| *at))
+    }
+
+    fn may_be_asked(&self, address: IpAddr) -> bool {
+        !self.node.participant.addresses.contains(&address)
+            && !self.vips.contains_key(&address)
+            && self.is_of_vips(address)
     }
 
     /// The MAC address at which another host is asked: the one that it answered from last, else the one that it declares.
@@ -176,10 +203,10 @@ impl Elector {
     }
 
     /// The addresses of all other nodes that take part.
-    pub(super) fn peers(&self) -> Vec<IpAddr> {
+    pub(super) fn peers(&self) -> impl Iterator<Item = IpAddr> {
         let participants = self.lease.view().into_iter().flat_map(|v| &v.notes.participants);
         let others = participants.filter(|(name, _)| **name != self.rules.node);
-        others.flat_map(|(_, p)| p.addresses.iter().copied()).collect()
+        others.flat_map(|(_, p)| p.addresses.iter().copied())
     }
 
     pub(super) fn probe_vips(&mut self) {

@@ -65,7 +65,7 @@ impl Elector {
 
     fn give_back(&mut self) {
         let now = self.step.at.now;
-        if self.peers().is_empty() || self.api.away.is_some() {
+        if self.peers().next().is_none() || self.api.away.is_some() {
             // Nobody could be told now.
             return self.took_by_silence();
         }

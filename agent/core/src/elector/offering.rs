@@ -36,9 +36,10 @@ impl Elector {
         self.segment.link.is_up() && self.segment.echo.state(self.step.at.now) == State::Nobody
     }
 
-    /// Whether what this node writes as the holder says that it is unheard.
+    /// Whether what this node writes as the holder says that it is unheard. Where frames are limited and each Service has a Lease, it does
+    /// not: each candidate would ask for each of these Leases, beyond the limit.
     pub(super) fn says_unheard(&self) -> bool {
-        self.is_unheard() && self.doubt.is_sure() && !planted!(KeepsUnheard)
+        self.is_unheard() && self.doubt.is_sure() && !self.is_asked_for() && !planted!(KeepsUnheard)
     }
 
     /// Whether the holder offers its Lease, and this node is better: its service is healthy, and others hear it.

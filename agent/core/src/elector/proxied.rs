@@ -73,7 +73,7 @@ impl Elector {
     /// has ended, nothing but a foreign owner is to be ruled out: then it suffices, as before any other take, that anybody does.
     fn is_proven_beside(&self, mac: Mac) -> bool {
         let now = self.step.at.now;
-        let alone = || self.lease.view().is_some() && self.peers().is_empty();
+        let alone = || self.lease.view().is_some() && self.peers().next().is_none();
         let looks = self.segment.echo.looks(now);
         let passes = || looks.works && looks.first == Sender::Unspecified;
         self.segment.proxies.is_proven(now, mac) || (self.is_searching() || alone()) && passes()
@@ -102,8 +102,7 @@ impl Elector {
     /// asked for: of the nodes, those that answered themselves first, and those heard last.
     fn find_out(&mut self, mac: Mac) {
         let own = self.own_sender();
-        let mut peers: Vec<IpAddr> =
-            self.peers().into_iter().filter(|a| a.is_ipv4() && !self.vips.contains_key(a)).collect();
+        let mut peers: Vec<IpAddr> = self.peers().filter(|a| a.is_ipv4() && !self.vips.contains_key(a)).collect();
         peers.sort_by_key(|a| {
             let heard = self.segment.third_heard.get(a);
             std::cmp::Reverse(heard.map(|(at, by)| (self.is_peer(*by), *at)))

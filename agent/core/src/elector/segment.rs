@@ -90,7 +90,7 @@ impl Segment {
     pub(super) fn forget(&mut self, now: Time) {
         self.witness.forget(now);
         self.third_heard.clear();
-        self.echo.forget();
+        self.echo.forget(self.echoes);
     }
 }
 

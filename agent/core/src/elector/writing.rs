@@ -167,7 +167,7 @@ impl Elector {
         let base = known.clone().map(|v| if planted!(WriteWithoutVersion) { String::new() } else { v });
         if let Some(tenure) = &notes.tenure {
             self.api.told.clone_from(&tenure.declared.vips);
-            self.api.offered = tenure.unheard;
+            self.api.offered |= tenure.unheard;
         }
         self.api.flight = Some(Flight {
             id,
@@ -176,6 +176,7 @@ impl Elector {
             fails_at: now + within + MARGIN,
             base: known,
             record: record.clone(),
+            offers: notes.tenure.as_ref().is_some_and(|tenure| tenure.unheard),
         });
         self.act(Action::Write { id, base, record, notes, within });
     }
@@ -205,6 +206,9 @@ impl Elector {
 
     fn took_effect(&mut self, flight: &Flight) {
         let valid = self.step.at.now + MARGIN < flight.sent + self.rules.lease_duration;
+        if matches!(flight.purpose, Purpose::Take(_) | Purpose::Renew) {
+            self.api.offered = flight.offers;
+        }
         match flight.purpose {
             // If somebody strips the annotation, it is not written again at once.
             Purpose::Participate => {

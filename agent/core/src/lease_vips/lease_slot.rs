@@ -218,6 +218,11 @@ impl LeaseSlot {
         self.elector.as_ref().map(Elector::window).unwrap_or_default()
     }
 
+    /// What third parties are to be asked now, whatever its VIPs do: whether they answer.
+    pub(super) fn question(&self, now: Time) -> Vec<witness::Probe> {
+        self.elector.as_ref().map(|elector| elector.question(now)).unwrap_or_default()
+    }
+
     /// Its window opens. `window`: what leaves, and counts for the limit of frames already.
     pub(super) fn open(&mut self, at: Moment, name: &str, window: Vec<witness::Probe>, batch: &mut Batch) {
         self.counted = window;

@@ -33,6 +33,7 @@ use crate::lease::Participant;
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::time::Time;
+use crate::witness;
 use lease_slot::LeaseSlot;
 use node_watch::NodeWatch;
 use output::{Batch, Places};
@@ -304,6 +305,30 @@ impl LeaseVips {
         }
     }
 
+    /// Where frames are limited: asks third parties for all electors whether they answer, one after the other. Only what has left counts
+    /// as asked, for all who know that third party.
+    fn ask_in_turn(&mut self, at: Moment) {
+        let now = at.now;
+        let is_limited = self.rules.frames_per_second.is_some();
+        let places = &self.places;
+        let hears = |slot: &LeaseSlot, address| places.near(address).is_some_and(|near| slot.asks_on(places, near));
+        let mut questions = self.slots.values().filter_map(|slot| {
+            let question = slot.question(now);
+            // The answer of a host on another interface shows nothing.
+            question.first().is_some_and(|first| hears(slot, first.address)).then_some(question)
+        });
+        let Some(question) = questions.next().filter(|_| is_limited) else {
+            return self.batch.asks_nothing_in_turn();
+        };
+        for witness::Probe { address, sender, .. } in self.batch.ask_in_turn(now, &question, places) {
+            for (name, slot) in &mut self.slots {
+                if hears(slot, address) {
+                    slot.step(at, name, ForElector::Asked { address, sender }, &mut self.batch);
+                }
+            }
+        }
+    }
+
     /// Does everything that is due, and returns the outputs.
     fn finish(&mut self, at: Moment) -> Vec<Output> {
         self.watch_nodes(at);
@@ -311,6 +336,7 @@ impl LeaseVips {
             slot.advance(at, name, &mut self.batch);
         }
         self.give_turns(at);
+        self.ask_in_turn(at);
         self.slots.retain(|_, slot| !slot.is_over());
         let mut out = self.batch.flush(at.now, &self.places);
         if self.shutting_down && !self.left && self.slots.values().all(|slot| !slot.campaigns()) {

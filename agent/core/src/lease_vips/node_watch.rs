@@ -70,8 +70,8 @@ pub(super) struct NodeWatch {
     /// The Leases, or this node, have changed since the watched nodes were chosen.
     stale: bool,
     choose_at: Time,
-    /// Whose answers were passed on to all electors lately, and when.
-    passed: Vec<(IpAddr, Time)>,
+    /// Whose answers were passed on to all electors lately, and when: to each kind of question, for one says nothing about another.
+    passed: Vec<((IpAddr, Form), Time)>,
     /// What other hosts say unasked is passed on from then.
     claims_from: Time,
     /// The Lease that was suspected last: the next ones come after it.
@@ -245,12 +245,13 @@ impl NodeWatch {
             }
             return passes;
         }
-        let heard = self.passed.iter().position(|(one, _)| *one == address);
+        let this = (address, form);
+        let heard = self.passed.iter().position(|(one, _)| *one == this);
         if let Some((_, at)) = heard.and_then(|nth| self.passed.get(nth)).filter(|(_, at)| now < *at + PASSED_EVERY) {
             return *at == now;
         }
-        self.passed.retain(|(one, at)| *one != address && now < *at + PASSED_EVERY);
-        self.passed.push((address, now));
+        self.passed.retain(|(one, at)| *one != this && now < *at + PASSED_EVERY);
+        self.passed.push((this, now));
         true
     }
 

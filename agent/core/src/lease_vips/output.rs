@@ -22,6 +22,8 @@ const ROUND: Duration = Duration::from_millis(250);
 const ASKED: usize = 12;
 /// A step that comes next.
 const SOON: Duration = Duration::from_millis(1);
+/// A question whether third parties answer at all waits so long for what else is asked.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// A look leaves at least so often.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -109,7 +111,7 @@ pub(super) struct Batch {
     peers: VecDeque<witness::Probe>,
     next_peer: Time,
     /// Where frames are not limited: who was asked within the last round.
-    peers_asked: BTreeMap<IpAddr, Time>,
+    peers_asked: BTreeMap<(IpAddr, Sender), Time>,
     rules: Rules,
     frames: Frames,
     /// Whether a window is waiting, and comes before the next probe for a VIP carried here: they take turns.
@@ -122,6 +124,16 @@ pub(super) struct Batch {
     next_look: Time,
     /// What all electors have asked by broadcast lately.
     broadcasts: Broadcasts,
+    in_turn: InTurn,
+}
+
+/// A question whether third parties answer that waits for room.
+#[derive(Debug, Default)]
+struct InTurn {
+    /// Since when.
+    since: Option<Time>,
+    /// It tries again then, or the next one may come.
+    next: Time,
 }
 
 impl Batch {
@@ -177,6 +189,9 @@ impl Batch {
         {
             return Err(next);
         }
+        if let Some(next) = self.makes_room(now) {
+            return Err(next);
+        }
         for (interface, probes) in new {
             match self.rules.probes_each() {
                 // So few frames are not enough for everybody.
@@ -229,7 +244,8 @@ impl Batch {
     /// Asks whether another node is there. Nothing waits for its answer.
     pub(super) fn ask_peer(&mut self, probe: witness::Probe) {
         // The last one to ask knows best how.
-        match self.peers.iter_mut().find(|waiting| waiting.address == probe.address) {
+        let is_same = |one: &witness::Probe| (one.address, one.sender) == (probe.address, probe.sender);
+        match self.peers.iter_mut().find(|waiting| is_same(waiting)) {
             Some(waiting) => *waiting = probe,
             None => self.peers.push_back(probe),
         }
@@ -244,11 +260,12 @@ impl Batch {
             self.peers_asked.retain(|_, at| now.since(*at) < ROUND);
             let (mut later, mut next) = (VecDeque::new(), now + ROUND);
             for probe in std::mem::take(&mut self.peers) {
-                if let Some(at) = self.peers_asked.get(&probe.address) {
+                let asked = (probe.address, probe.sender);
+                if let Some(at) = self.peers_asked.get(&asked) {
                     next = next.min(*at + ROUND);
                     later.push_back(probe);
                 } else {
-                    self.peers_asked.insert(probe.address, now);
+                    self.peers_asked.insert(asked, now);
                     self.counted.push(probe);
                 }
             }
@@ -256,6 +273,10 @@ impl Batch {
             return;
         }
         if self.leaves_it_to_looks() {
+            return;
+        }
+        if let Some(next) = self.makes_room(now) {
+            self.next_peer = next;
             return;
         }
         let room = match places.near(probe.address) {
@@ -268,6 +289,59 @@ impl Batch {
             self.peers.pop_front();
             self.looks_next = true;
         }
+    }
+
+    /// Asks a third party whether it answers, if there is room, and returns what leaves. Whatever else is asked comes before that, but not
+    /// for ever.
+    pub(super) fn ask_in_turn(&mut self, now: Time, these: &[witness::Probe], places: &Places) -> Vec<witness::Probe> {
+        let Some(interface) = these.first().and_then(|probe| places.near(probe.address)) else {
+            self.asks_nothing_in_turn();
+            return vec![];
+        };
+        let since = *self.in_turn.since.get_or_insert(now);
+        let spacing = self.rules.probe_spacing().unwrap_or_default();
+        if now < self.in_turn.next {
+            return vec![];
+        }
+        let others = !self.asks.is_empty() || !self.peers.is_empty() || self.looks_wait;
+        if others && now < since + PATIENCE {
+            self.in_turn.next = now + spacing;
+            return vec![];
+        }
+        let (frames, rules) = (&mut self.frames, &self.rules);
+        let mut takes = |these: &[witness::Probe]| {
+            frames.take(now, interface, rules, Purpose::Other, these.len()).map(|()| these.to_vec())
+        };
+        let mut room = takes(these);
+        if let Some((own, [_, ..])) = these.split_last()
+            && rules.watch_shares_room()
+            && room.is_err()
+        {
+            // Of so few frames there may never be two. Its own sender tells whether anybody answers.
+            room = takes(std::slice::from_ref(own));
+        }
+        match room {
+            Ok(these) => {
+                (self.in_turn.since, self.in_turn.next) = (None, now + spacing);
+                self.counted.extend(&these);
+                these
+            }
+            Err(later) => {
+                self.in_turn.next = later;
+                vec![]
+            }
+        }
+    }
+
+    /// Nobody is to be asked whether it answers.
+    pub(super) fn asks_nothing_in_turn(&mut self) {
+        self.in_turn.since = None;
+    }
+
+    /// When others may go on, if a question whether third parties answer has waited for long.
+    fn makes_room(&self, now: Time) -> Option<Time> {
+        let waits = self.in_turn.since.is_some_and(|since| now >= since + PATIENCE);
+        (waits && !self.rules.watch_shares_room()).then(|| self.in_turn.next.max(now + SOON))
     }
 
     /// Queues a probe for a VIP that is carried here.
@@ -289,7 +363,8 @@ impl Batch {
         let waits = self.leaves_it_to_looks();
         let ask = (!self.asks.is_empty() && !waits).then_some(self.next_round);
         let peer = (!self.peers.is_empty() && !waits).then_some(self.next_peer);
-        ask.into_iter().chain(peer).chain(self.broadcasts.next()).min()
+        let in_turn = self.in_turn.since.map(|_| self.in_turn.next);
+        ask.into_iter().chain(peer).chain(in_turn).chain(self.broadcasts.next()).min()
     }
 
     /// Sends the next probes for VIPs that are carried here.
@@ -300,6 +375,10 @@ impl Batch {
         let counts = self.shares_turns();
         if counts {
             if self.leaves_it_to_looks() {
+                return;
+            }
+            if let Some(next) = self.makes_room(now) {
+                self.next_round = next;
                 return;
             }
             let interface = places.near(address);
@@ -361,6 +440,9 @@ impl Batch {
         let probe = |witness::Probe { address, to, sender }| {
             Some(Probe { interface: places.near(address)?, address, to, sender })
         };
+        for interface in self.broadcasts.late(now) {
+            self.frames.leaves_late(now, interface, &self.rules);
+        }
         let probes = self.broadcasts.leave(now, all.filter_map(probe).collect());
         if self.rules.frames_per_second.is_none() {
             for probe in &probes {

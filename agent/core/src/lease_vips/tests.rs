@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::{Assignment, Call, Event, Input, LeaseVips, Output};
 use crate::action::{Action as OfElector, Cause, Report};
 use crate::core::{Core, Interface, Vip};
+use crate::echo::State;
 use crate::event::{Event as ForElector, Failure, Moment};
 use crate::evidence::{Form, Sender};
 use crate::fence;
@@ -234,6 +235,13 @@ impl World {
 
     fn holder(&self, name: &str) -> &str {
         self.leases.get(name).map_or("", |view| view.record.holder.as_str())
+    }
+
+    /// What is known of the segment, by the electors of those Leases.
+    fn known(&self, of: impl Fn(&str) -> bool) -> BTreeSet<State> {
+        let states = self.lease_vips.states();
+        let these = states.iter().filter(|state| of(&state.name));
+        these.filter_map(|state| Some(state.elector.as_ref()?.echo)).collect()
     }
 
     fn reported(&self, wanted: impl Fn(&Report) -> bool) -> Vec<Vec<IpAddr>> {

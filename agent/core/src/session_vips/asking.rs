@@ -287,10 +287,10 @@ impl SessionVips {
         look.alone |= !alone.is_empty();
         vip.taking.look = Some(look);
         let own = self.own_sender(index);
-        for sender in
-            [(!all.is_empty()).then_some(sender), (!alone.is_empty()).then_some(Sender::Own)].into_iter().flatten()
-        {
-            self.segment.asked(now, index, sender);
+        for (sender, parties) in [(sender, &all), (Sender::Own, &alone)] {
+            if !parties.is_empty() {
+                self.segment.asked(now, index, sender, parties);
+            }
         }
         let alone = alone.into_iter().map(|p| Probe { interface: index, address: p.address, to: p.mac, sender: own });
         self.batch.probes.extend(alone);
@@ -394,12 +394,7 @@ impl SessionVips {
         room: usize,
         turn: usize,
     ) -> Vec<Party> {
-        let peers = self.peers_on(index, of, but);
-        let gateways = self.node.interfaces.iter().find(|i| i.index == index).map(|i| i.gateways.clone());
-        let macs = &self.segment.macs;
-        let gateway = |address| Party { address, mac: macs.get(&address).copied() };
-        let gateways = gateways.unwrap_or_default().into_iter().filter(|address| Family::of(*address) == of);
-        let gateways: Vec<Party> = gateways.map(gateway).collect();
+        let (gateways, peers) = (self.gateways_on(index, of), self.peers_on(index, of, but));
         if self.rules.frames_per_second.is_some() {
             return by_turns(&gateways, &peers, room.min(THIRD_LIMITED), turn);
         }
@@ -408,6 +403,12 @@ impl SessionVips {
         all.extend(a_few(&peers, THIRD.saturating_sub(all.len()).max(1), turn));
         all.dedup();
         all
+    }
+
+    /// Which third party is asked whether it answers: a gateway if there is one. Nodes are asked all the time, and may never be heard.
+    pub(super) fn party_in_turn(&self, index: u32) -> Option<Party> {
+        let of = self.family_on(index);
+        self.gateways_on(index, of).first().copied().or_else(|| self.peers_on(index, of, None).first().copied())
     }
 
     /// Whom to ask on one interface to hear other nodes. Under a limit of frames gateways are left out, unless there is no room for
@@ -428,6 +429,12 @@ impl SessionVips {
         let others = self.sessions.live().filter(|(node, _)| *node != self.rules.node);
         let mut links = others.flat_map(|(_, peer)| peer.view.links());
         !own.gateways.is_empty() || links.any(|link| link.up && link.shares(&own.link))
+    }
+
+    fn gateways_on(&self, index: u32, of: Family) -> Vec<Party> {
+        let own = self.node.interfaces.iter().find(|i| i.index == index);
+        let all = own.into_iter().flat_map(|own| &own.gateways).filter(|address| Family::of(**address) == of);
+        all.map(|address| Party { address: *address, mac: self.segment.macs.get(address).copied() }).collect()
     }
 
     /// The addresses of other nodes with a session on one interface.

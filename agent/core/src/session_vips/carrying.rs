@@ -65,7 +65,11 @@ impl SessionVips {
         if !batch.announces.is_empty() {
             self.step.out.push(Output::Announce(on_interfaces(batch.announces)));
         }
-        let probes = self.segment.broadcasts.leave(self.step.at.now, batch.probes);
+        let now = self.step.at.now;
+        for interface in self.segment.broadcasts.late(now) {
+            self.frames.leaves_late(now, interface, &self.rules);
+        }
+        let probes = self.segment.broadcasts.leave(now, batch.probes);
         if !probes.is_empty() {
             // Nothing else is wanted most of the time, and actions are large.
             self.step.out.reserve_exact(1);

@@ -68,31 +68,17 @@ impl SessionVips {
     /// Asks a third party on each interface now and then with each sender, to know beforehand which probes the network lets pass.
     fn advance_echo(&mut self) {
         let now = self.step.at.now;
-        // Limited frames are for what has to be known now.
-        let asks = self.rules.frames_per_second.is_none();
         let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
         for index in up.collect::<Vec<_>>() {
-            let Some(party) = self.third_parties(index, self.family_on(index), None, 1, 0).first().copied() else {
-                continue;
-            };
-            let bare = self.own_sender(index) == Sender::Unspecified;
-            let echo = &mut self.segment.echo.entry(index).or_default().0;
+            let (bare, pace) = (self.own_sender(index) == Sender::Unspecified, self.rules.pace());
+            let (echo, _) = self.segment.echo.entry(index).or_default();
             echo.set_bare(bare);
-            let due: Vec<Sender> = echo.due(now).filter(|_| asks).collect();
-            for sender in &due {
-                echo.asked_in_turn(now, *sender);
-            }
-            for sender in due {
-                // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
-                let (to, sender) = match sender {
-                    Sender::Own => (party.mac, self.own_sender(index)),
-                    Sender::Unspecified => (None, sender),
-                };
-                self.batch.probes.push(Probe { interface: index, address: party.address, to, sender });
-            }
+            echo.set_pace(pace);
+            let Some(party) = self.party_in_turn(index) else { continue };
+            self.ask_in_turn(index, party);
             let (echo, told) = self.segment.echo.entry(index).or_default();
             let (next, changed) = (echo.next(), echo.changed(now, told));
-            if asks && next > now {
+            if echo.asks() && next > now {
                 self.due(next);
             }
             match changed {
@@ -100,6 +86,33 @@ impl SessionVips {
                 Some(Change::AsUsual) => self.report(Report::Answered),
                 None => {}
             }
+        }
+    }
+
+    /// Asks a third party what is due. Where there is no room for that now, nothing counts as asked.
+    fn ask_in_turn(&mut self, index: u32, party: Party) {
+        let now = self.step.at.now;
+        let (echo, _) = self.segment.echo.entry(index).or_default();
+        let due: Vec<Sender> = echo.due(now).collect();
+        // Limited frames are for what has to be known now: while the API is silent, nodes have to hear one another, and nothing could
+        // be offered.
+        let spares = self.rules.frames_per_second.is_some() && self.away_since().is_some();
+        if due.is_empty() || spares {
+            return;
+        }
+        if let Err(again) = self.take_turn(index, due.len(), Asker::Echo) {
+            self.due(again);
+            return;
+        }
+        for sender in due {
+            let (echo, _) = self.segment.echo.entry(index).or_default();
+            echo.asked_in_turn(now, party.address, sender);
+            // A VIP that may be free is looked for by broadcast, so that is what is tried with its sender.
+            let (to, sender) = match sender {
+                Sender::Own => (party.mac, self.own_sender(index)),
+                Sender::Unspecified => (None, sender),
+            };
+            self.batch.probes.push(Probe { interface: index, address: party.address, to, sender });
         }
     }
 
@@ -131,7 +144,7 @@ impl SessionVips {
             waits |= room.is_err();
             if room.is_ok() {
                 self.asking.peers.entry(index).or_default().asked(now);
-                self.segment.asked(now, index, Sender::Own);
+                self.segment.asked(now, index, Sender::Own, &parties);
                 let sender = self.own_sender(index);
                 let to = |party: Party| match ask {
                     Ask::Alone | Ask::At(_) => party.mac,

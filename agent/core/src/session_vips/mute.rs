@@ -135,7 +135,7 @@ impl SessionVips {
                 unheard.next = room.err().unwrap_or_else(|| now + self.asks_every());
                 if room.is_ok() {
                     unheard.asked = turn.wrapping_add(1);
-                    self.segment.asked(now, index, Sender::Own);
+                    self.segment.asked(now, index, Sender::Own, &parties);
                     let sender = self.own_sender(index);
                     let probe =
                         |party: Party| Probe { interface: index, address: party.address, to: party.mac, sender };

@@ -8,6 +8,7 @@ use crate::echo::{self, Echo};
 use crate::evidence::{Broadcasts, Form, Sender};
 use crate::mac::Mac;
 use crate::named::NamedHosts;
+use crate::parties::Party;
 use crate::peers::Peers;
 use crate::planted::planted;
 use crate::rules::Rules;
@@ -83,9 +84,10 @@ impl Segment {
         self.third_heard.get(&(index, Family::of(vip), sender)).copied()
     }
 
-    /// Third parties are asked on an interface.
-    pub(super) fn asked(&mut self, now: Time, index: u32, sender: Sender) {
-        self.echo.entry(index).or_default().0.asked(now, sender);
+    /// These third parties are asked on an interface.
+    pub(super) fn asked(&mut self, now: Time, index: u32, sender: Sender, parties: &[Party]) {
+        let hosts = parties.iter().map(|party| party.address);
+        self.echo.entry(index).or_default().0.asked(now, sender, hosts);
     }
 
     /// With which sender a VIP that may be free is looked for on an interface.
@@ -97,6 +99,6 @@ impl Segment {
     pub(super) fn forget(&mut self) {
         self.third_heard.clear();
         self.third_alone.clear();
-        self.echo.values_mut().for_each(|(echo, _)| echo.forget());
+        self.echo.values_mut().for_each(|(echo, told)| echo.forget(*told));
     }
 }

@@ -34,6 +34,8 @@ pub(super) enum Asker {
     Look(Time, IpAddr),
     /// To hear other nodes.
     Peers,
+    /// To know whether any host answers, while nothing is wrong.
+    Echo,
     /// To watch other nodes, where nothing is kept for the others.
     Watch,
 }
@@ -61,6 +63,11 @@ impl Asker {
     /// Whether both ask for the same thing. All looks are one in that.
     fn is_like(self, other: Self) -> bool {
         discriminant(&self) == discriminant(&other)
+    }
+
+    /// Whether its probes are spaced on average: those for VIPs are.
+    fn is_spaced(self) -> bool {
+        !matches!(self, Self::Peers | Self::Echo)
     }
 }
 
@@ -125,7 +132,7 @@ impl SessionVips {
     pub(super) fn take_turn(&mut self, interface: u32, probes: usize, asker: Asker) -> Result<(), Time> {
         let Some(spacing) = self.rules.probe_spacing() else { return Ok(()) };
         let now = self.step.at.now;
-        let next = self.asking.spaced.get(&interface).copied().filter(|next| now < *next && asker != Asker::Peers);
+        let next = self.asking.spaced.get(&interface).copied().filter(|next| now < *next && asker.is_spaced());
         let until = now + spacing.saturating_mul(u32::try_from(probes).unwrap_or(u32::MAX));
         self.frames.wanted(now, interface);
         let room = match next {
@@ -138,7 +145,7 @@ impl SessionVips {
         }
         // A look goes on no sooner than it would without a limit.
         self.asking.turns.took(now, interface, asker, until.max(now + self.rules.probe_interval()));
-        if asker != Asker::Peers {
+        if asker.is_spaced() {
             self.asking.spaced.insert(interface, until);
         }
         Ok(())

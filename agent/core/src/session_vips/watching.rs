@@ -241,7 +241,7 @@ impl SessionVips {
         self.batch.probes.extend(asks);
         view.turn = view.turn.wrapping_add(usize::from(view.witness.asks_parties()));
         if view.witness.asks_parties() {
-            self.segment.asked(now, view.index, view.witness.asks_as());
+            self.segment.asked(now, view.index, view.witness.asks_as(), view.witness.parties());
         }
         (view.own_asked, view.own_verified) = (asked_at, own_named.filter(|mac| asked_at == Some(*mac)));
         view.own_named = None;

@@ -77,7 +77,7 @@ impl Status {
             let _ = write!(out, ", {} misses, answered {} ago", self.witness.misses, time(ago));
         }
         out.push('\n');
-        if matches!(self.witness.probes, State::Filtered | State::Nobody) {
+        if matches!(self.witness.probes, State::Filtered | State::Nobody | State::NotAsked) {
             let _ = writeln!(out, "probes: {}", echo(self.witness.probes));
         }
         if !self.candidates.is_empty() {

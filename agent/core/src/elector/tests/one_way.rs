@@ -1,12 +1,20 @@
 //! Frames are lost one way: a node hears another, and is not heard.
 
-use super::world::{Api, ROUTER_TOO, VIP, World, ms};
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::world::{Api, GATEWAY, ROUTER_TOO, VIP, World, ms};
 use crate::action::{Cause, Report, Why};
+use crate::echo::State;
+use crate::elector::Elector;
 use crate::event::Event;
+use crate::evidence::Sender;
 use crate::lease::{LetGo, MOST_PARTICIPANTS, Participant};
 use crate::peers::Quorum;
 use crate::rules::Rules;
 use crate::time::{Time, WallTime};
+
+/// No node, and no gateway.
+const STRANGER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
 
 /// A world in which a candidate that the holder does not hear has carried the VIP provisionally, and has let go; the holder, the
 /// candidate, and when it let go.
@@ -220,6 +228,91 @@ fn a_mute_node_that_came_first_is_relieved_by_who_comes_next() {
     is_relieved(&mut world, 0);
 }
 
+/// Where frames are limited, ten questions take longer.
+#[test]
+fn a_mute_node_that_came_first_is_relieved_under_a_limit_of_frames() {
+    for (limit, early, late) in [(15, 15, 40), (6, 40, 60), (3, 80, 110)] {
+        let rules = Rules { frames_per_second: Some(limit), ..Rules::default() };
+        let mut world = World::new(2, &rules);
+        nobody_hears(&mut world, 0);
+        world.start(0, &[VIP]);
+        world.run(ms(early * 1_000));
+        assert!(!world.lease.as_ref().unwrap().is_offered(), "limit {limit}");
+        world.run(ms((late - early) * 1_000));
+        assert!(world.lease.as_ref().unwrap().is_offered(), "limit {limit}");
+        world.restart(1, &rules);
+        world.run(ms(60_000));
+        assert_eq!(world.owners(), [1], "limit {limit}");
+        let tenure = world.lease.as_ref().unwrap().record.transitions;
+        world.run(ms(200_000));
+        assert_eq!((world.owners(), world.lease.as_ref().unwrap().record.transitions), (vec![1], tenure));
+    }
+}
+
+/// While the API is away, limited frames are for nodes to hear one another. What was not asked is not unanswered.
+#[test]
+fn who_may_not_ask_under_a_limit_of_frames_does_not_know_that_nobody_answers() {
+    let rules = Rules { frames_per_second: Some(15), ..Rules::default() };
+    let (mut world, _) = World::settled(3, &rules);
+    for n in 0..3 {
+        nobody_hears(&mut world, n);
+        world.set_api(n, Api::Refused);
+    }
+    world.run(ms(200_000));
+    let told = |world: &World| (0..3).map(|n| world.reported(n, |r| *r == Report::Echo(State::Nobody))).sum::<usize>();
+    assert_eq!(told(&world), 0);
+    (0..3).for_each(|n| world.set_api(n, Api::Up));
+    world.run(ms(60_000));
+    assert!(told(&world) > 0);
+}
+
+/// Of many electors under a limit of frames, none asks by itself. What was asked for another one counts, if its answer would.
+#[test]
+fn an_elector_of_many_counts_what_was_asked_of_hosts_that_it_knows() {
+    let rules = Rules { frames_per_second: Some(15), ..Rules::default() };
+    for (asked, known) in [(None, false), (Some(STRANGER_ADDRESS), false), (Some(GATEWAY), true)] {
+        let mut world = World::new(1, &rules);
+        world.hosts[0].elector = Elector::new(Rules { node: world.hosts[0].name.clone(), ..rules.clone() }).in_turn();
+        world.gateway = false;
+        world.start(0, &[VIP]);
+        for _ in 0..30 {
+            world.run(ms(2_000));
+            let question = world.hosts[0].elector.question(world.now);
+            assert!(question.iter().all(|probe| probe.address == GATEWAY) && (known || !question.is_empty()));
+            if let Some(address) = asked {
+                world.tell(0, Event::Asked { address, sender: Sender::Own });
+            }
+        }
+        let told = world.reported(0, |report| *report == Report::Echo(State::Nobody));
+        assert_eq!(told, usize::from(known), "{asked:?} was asked");
+    }
+}
+
+/// Ports are isolated: nodes hear the gateway only, and it was away for a while.
+#[test]
+fn isolated_nodes_under_a_limit_of_frames_take_nothing_when_the_gateway_comes_back() {
+    for limit in [15, 6, 3] {
+        let mut world = World::new(3, &Rules { frames_per_second: Some(limit), ..Rules::default() });
+        for n in 0..3 {
+            world.hosts[n].unheard_by = (0..3).filter(|other| *other != n).collect();
+            world.start(n, &[VIP]);
+        }
+        world.run(ms(60_000));
+        let holder = world.owners()[0];
+        let tenure = world.lease.as_ref().unwrap().record.transitions;
+        for away in [45, 71, 123] {
+            world.run(ms(60_000));
+            world.gateway = false;
+            world.run(ms(away * 1_000));
+            world.gateway = true;
+        }
+        world.run(ms(60_000));
+        let lease = world.lease.as_ref().unwrap();
+        assert_eq!((world.owners(), lease.record.transitions), (vec![holder], tenure), "limit {limit}");
+        assert!(!lease.is_offered(), "limit {limit}");
+    }
+}
+
 /// It offers its Lease, and nobody is better.
 #[test]
 pub(super) fn where_nobody_is_answered_an_offer_moves_nothing() {
@@ -252,6 +345,50 @@ fn who_is_heard_again_withdraws_its_offer() {
     world.restart(1 - holder, &Rules::default());
     world.run(ms(60_000));
     assert_eq!(world.owners(), [holder]);
+}
+
+/// Its renewal that withdraws the offer comes too late: the Lease was taken meanwhile. It serves until it hears the taker.
+#[test]
+fn who_withdraws_its_offer_too_late_hands_over() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.kill(1 - holder);
+    nobody_hears(&mut world, holder);
+    world.run(ms(40_000));
+    world.hosts[holder].delay = ms(200);
+    world.hosts[holder].unheard_by.clear();
+    let flight = |world: &World| world.hosts[holder].elector.api.flight.as_ref().map(|flight| flight.offers);
+    while flight(&world) != Some(false) {
+        world.run(ms(1));
+    }
+    let mut lease = world.lease.clone().unwrap();
+    assert!(lease.is_offered());
+    lease.record.holder.clone_from(&world.hosts[1 - holder].name);
+    lease.record.transitions += 1;
+    lease.notes.tenure = None;
+    world.store(lease.record, lease.notes);
+    world.run(ms(300));
+    assert_eq!(world.reported(holder, |report| *report == Report::LetGo(Why::LeaseLost)), 0);
+    assert_eq!(world.owners(), [holder]);
+}
+
+/// It is heard again, and has said so: whoever takes the Lease after that robs it.
+#[test]
+fn who_has_withdrawn_its_offer_keeps_nothing_without_the_lease() {
+    let (mut world, holder) = World::settled(2, &Rules::default());
+    world.kill(1 - holder);
+    nobody_hears(&mut world, holder);
+    world.run(ms(40_000));
+    world.hosts[holder].unheard_by.clear();
+    world.run(ms(20_000));
+    let mut lease = world.lease.clone().unwrap();
+    assert!(!lease.is_offered());
+    lease.record.holder.clone_from(&world.hosts[1 - holder].name);
+    lease.record.transitions += 1;
+    lease.notes.tenure = None;
+    world.store(lease.record, lease.notes);
+    world.run(ms(300));
+    assert_eq!(world.reported(holder, |report| *report == Report::LetGo(Why::LeaseLost)), 1);
+    assert!(world.owners().is_empty());
 }
 
 /// The last of two nodes hears nobody while the other is cut off: it offers its Lease. When both hear each other again, it serves.

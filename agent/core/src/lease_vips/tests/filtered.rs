@@ -62,6 +62,32 @@ fn the_vips_of_a_node_that_dies_without_the_api_are_carried_where_zero_senders_a
     }
 }
 
+/// Each sender is asked with and answered, or not, apart from the other: for all electors, on whichever node the VIPs are.
+#[test]
+fn electors_know_which_senders_are_answered() {
+    for limit in [None, Some(15)] {
+        for filters in [false, true] {
+            let mut world = World::new();
+            let rules = Rules { frames_per_second: limit, ..rules() };
+            world.lease_vips = LeaseVips::new(rules).watching_nodes(ms(100));
+            world.filters = filters;
+            let services = 6;
+            world.others.extend([2, 3].map(|node| (vip(node), host(node))));
+            world.others.extend((0..services).filter(|n| n % 3 != 0).map(|n| (vip(100 + n), host(n % 3 + 1))));
+            world.tell(Event::Node { interfaces: vec![interface(2, vip(1))], macs: vec![ME] });
+            let all: Vec<_> = (0..services).map(|n| (name(n), assignment(&[100 + n]))).collect();
+            world.assignments(&all.iter().map(|(name, one)| (name.as_str(), one.clone())).collect::<Vec<_>>());
+            let expected = if filters { State::Filtered } else { State::Answered };
+            for second in (0..240).step_by(2) {
+                renew(&mut world, services);
+                world.run(ms(2_000));
+                let known = world.known(|_| true);
+                assert!(second < 60 || known == [expected].into(), "limit {limit:?}, after {second} s: {known:?}");
+            }
+        }
+    }
+}
+
 /// The rule has a test that fails without it.
 #[cfg(feature = "planted")]
 #[test]

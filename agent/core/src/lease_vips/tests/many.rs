@@ -110,6 +110,23 @@ fn who_dies_in_an_outage_is_found_and_its_vips_are_carried() {
     }
 }
 
+/// Nobody answers this node any more, and the API shows that all others renew. All that is asked for each Lease leaves room for the question
+/// whether anybody answers at all.
+#[test]
+fn many_leases_that_are_asked_for_do_not_hide_that_nobody_answers() {
+    let mut world = among_twenty(Some(15));
+    let begin = world.now;
+    world.others.clear();
+    for _ in 0..30 {
+        world.run(ms(2_000));
+        renew(&mut world, (0..SERVICES).filter(|n| first_holder(*n) != HERE));
+    }
+    assert_eq!(world.known(|_| true), [State::Nobody].into());
+    assert!(world.worst(begin) <= 15, "{} probes in a second", world.worst(begin));
+    // All candidates would ask for each of them, beyond their limits.
+    assert!(world.leases.values().all(|lease| !lease.is_offered()), "offered under a limit");
+}
+
 /// One Lease, and so many nodes that take part in it. The API server goes, and many of them. Most are left.
 #[test]
 fn many_nodes_die_in_an_outage() {

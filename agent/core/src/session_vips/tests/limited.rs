@@ -5,12 +5,14 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::world::{Api, World, ms, vip};
 use crate::action::Why;
-use crate::core::Interface;
+use crate::core::{Interface, Probe};
+use crate::evidence::Sender;
 use crate::frames::Purpose;
 use crate::mac::Mac;
 use crate::rules::Rules;
 use crate::session::{Link, Subnet};
-use crate::session_vips::{Event, Report};
+use crate::session_vips::{Event, Output, Report, SessionVips};
+use crate::time::Time;
 
 /// Limits that a node has: the default of switches, half of it, what is left of that beside a control plane, and limits of
 /// switches that allow more.
@@ -245,4 +247,34 @@ fn an_interface_without_room_does_not_wait_for_the_next_round() {
     assert_eq!(world.hosts[0].asked, [world.hosts[1].address], "there is room on the first interface only");
     world.run((full + ms(1_020)).since(world.now));
     assert!(world.hosts[0].asked.contains(&second(1)), "{:?}", world.hosts[0].asked);
+}
+
+/// A host that was asked by broadcast just before is asked alone a little later: that counts in the second in which it leaves.
+#[test]
+fn a_probe_that_is_held_back_counts_when_it_leaves() {
+    let rules = limited(6);
+    let mut session_vips = SessionVips::new(rules.clone());
+    let address = |n: u8| IpAddr::V4(Ipv4Addr::new(192, 0, 2, n));
+    let ask = |n: u8, to| Probe { interface: 2, address: address(n), to, sender: Sender::Own };
+    let first = [ask(2, None), ask(2, Some(Mac([2, 0, 0, 0, 0, 2])))];
+    let mut asks = first.into_iter().chain((3..).map(|n| ask(n, None)));
+    let mut left: Vec<u64> = vec![];
+    for at in 0..3_000 {
+        let now = Time::default() + ms(60_000 + at);
+        session_vips.step.at.now = now;
+        if session_vips.frames.take(now, 2, &rules, Purpose::Watch, 1).is_ok() {
+            session_vips.batch.probes.extend(asks.next());
+        }
+        session_vips.flush();
+        for output in std::mem::take(&mut session_vips.step.out) {
+            let Output::Probe(probes) = output else { panic!("{output:?}") };
+            left.extend(std::iter::repeat_n(at, probes.len()));
+        }
+    }
+    assert!(left.iter().any(|at| (20..1_000).contains(at)), "none was held back: {left:?}");
+    let most = rules.most_probes().unwrap();
+    for from in &left {
+        let within = left.iter().filter(|at| (*from..*from + 1_000).contains(*at)).count();
+        assert!(within <= most, "{within} probes within a second from {from} ms: {left:?}");
+    }
 }

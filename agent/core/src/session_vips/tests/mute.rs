@@ -1,9 +1,11 @@
 //! A node that hears all others and whose own frames are lost: it has an API, and serves nobody.
 
 use super::crash::busiest;
-use super::world::{World, ms, vip};
+use super::world::{Api, World, ms, vip};
+use crate::echo::State;
 use crate::rules::Rules;
 use crate::session_vips::{Event, Report};
+use crate::test_world::GATEWAY;
 
 const VIPS: u8 = 12;
 
@@ -167,6 +169,59 @@ pub(super) fn a_mute_node_that_was_alone_gives_the_vips_to_the_node_that_comes_b
         world.crash(0);
         world.run(ms(25_000));
         assert_eq!(carried_by(world, 1), usize::from(VIPS));
+    }
+}
+
+/// Where frames are limited, ten questions take longer.
+#[test]
+fn a_mute_node_that_was_alone_is_relieved_under_a_limit_of_frames() {
+    for (limit, early) in [(3, 80), (5, 45), (15, 15)] {
+        let rules = Rules { frames_per_second: Some(limit), ..Rules::default() };
+        let world = &mut World::new(2, &rules);
+        world.hosts[1].unheard = true;
+        world.start(1);
+        world.run(ms(1_000));
+        (0..VIPS).for_each(|v| world.create(vip(v)));
+        let offers = |world: &World| world.sessions[&world.hosts[1].name].links().iter().any(|link| link.unheard);
+        world.run(ms(early * 1_000));
+        assert!(!offers(world), "limit {limit}");
+        world.run(ms((120 - early) * 1_000));
+        assert_eq!(carried_by(world, 1), usize::from(VIPS), "limit {limit}: nobody else is there");
+        assert!(offers(world), "limit {limit}");
+        world.start(0);
+        world.run(ms(40_000 + 200_000 / u64::from(limit)));
+        assert_eq!((carried_by(world, 0), carried_by(world, 1)), (usize::from(VIPS), 0), "limit {limit}");
+    }
+}
+
+/// Other nodes may be on isolated ports.
+#[test]
+fn where_there_is_a_gateway_it_is_asked_whether_anybody_answers() {
+    for limit in [None, Some(15)] {
+        let world = &mut World::settled(4, VIPS, &Rules { frames_per_second: limit, ..Rules::default() });
+        for _ in 0..30 {
+            world.run(ms(1_000));
+            let asked = world.hosts[0].session_vips.party_in_turn(2).map(|party| party.address);
+            assert_eq!(asked, Some(GATEWAY), "limit {limit:?}");
+        }
+    }
+}
+
+/// While the limit leaves no room, and while the API is away, nobody is asked. What was not asked is not unanswered.
+#[test]
+fn who_could_not_ask_does_not_know_that_nobody_answers() {
+    for limit in [2, 15] {
+        let rules = Rules { frames_per_second: Some(limit), ..Rules::default() };
+        let world = &mut World::new(3, &rules);
+        (0..3).for_each(|n| world.start(n));
+        world.run(ms(30_000));
+        world.hosts[0].unheard = true;
+        if limit > 2 {
+            world.set_api_everywhere(Api::Refused);
+        }
+        world.run(ms(200_000));
+        let told = |report: &Report| matches!(report, Report::Echo { interface: 2, state: State::Nobody });
+        assert_eq!(world.reported(0, told), 0, "limit {limit}");
     }
 }
 
