@@ -162,16 +162,19 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A claim that is for a machine; None: it is for none. The owner says for which; without one, the name.
+    /// A claim that is for a machine; None: it is for none. The owner says for which; without one, the name. Others may make claims that a
+    /// machine owns: those have neither our finalizer nor a name of ours.
     #[must_use]
     pub fn new(shown: Arc<protocol::Claim>, address: Option<(IpAddr, u8)>) -> Option<Self> {
         let mark = shown.retained.machine.as_ref()?;
+        let by_name = naming::machine(&shown.key.name);
         let name = match &mark.owner {
             Some(owner) => owner.name.clone(),
-            None => naming::machine(&shown.key.name).map_or_else(|| shown.key.name.clone(), Arc::from),
+            None => by_name.map_or_else(|| shown.key.name.clone(), Arc::from),
         };
+        let named = by_name == Some(&*name);
         let machine = Key { namespace: shown.key.namespace.clone(), name };
-        Some(Self { shown, address, machine })
+        Some(Self { shown, address, machine }).filter(|claim| claim.in_use() || named)
     }
 
     fn mark(&self) -> Option<&ForMachine> {

@@ -57,6 +57,9 @@ impl Ops {
             Report::AnotherAddress { claim, had, given } => {
                 tracing::warn!(%claim, %had, address = %given, "the claim gets another address than it had");
             }
+            Report::KeptForTheNext { claim, had } => {
+                tracing::info!(%claim, address = %had, "the claim is gone, and what it had may be in use: it is kept for the next claim of that name, for 5 minutes, or an hour while its Cluster is paused");
+            }
             Report::Released { address, block, .. } => {
                 self.metrics.releases.inc();
                 tracing::debug!(object = %address, address = block.map(|one| one.to_string()), "address released");

@@ -121,6 +121,13 @@ pub enum Report {
         /// The block that it gets.
         given: Block,
     },
+    /// A claim is gone without having been released, and what it had is kept for the next claim of its name.
+    KeptForTheNext {
+        /// The claim that is gone.
+        claim: Key,
+        /// The block that it had.
+        had: Block,
+    },
     /// An address is released.
     Released {
         /// The object's name.

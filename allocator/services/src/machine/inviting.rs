@@ -43,8 +43,8 @@ impl Machine {
         Some(Trouble::new(Reason::SharingNotAllowed, message, [Topic::Group(text)]))
     }
 
-    /// What people can do so that a Service shares with one that has another key, or none.
-    pub(super) fn how_to_share(&self, service: &Service) -> String {
+    /// What people can do so that a Service shares with another one, which has another key, or none.
+    pub(super) fn how_to_share(&self, service: &Service, other: &Service) -> String {
         let lease = Named::by_lease(service).filter(|_| service.notes.sharing_key.is_none());
         match lease.filter(|named| self.seen.invited.answer(named, service, &self.seen.config) != Answer::Yes) {
             Some(Named { home, .. }) => format!(
@@ -53,7 +53,15 @@ impl Machine {
                 service.key.namespace,
                 words::LEASE_NAME
             ),
-            None => format!("give both Services the same annotation {}", words::SHARING_KEY),
+            None if service.key.namespace == other.key.namespace => {
+                format!("give both Services the same annotation {}", words::SHARING_KEY)
+            }
+            None => format!(
+                "give both Services the same annotation {}, NAMESPACE/NAME with the namespace of the other one, which names yours in its \
+                 annotation {}",
+                words::SHARING_KEY,
+                words::SHARING_NAMESPACES
+            ),
         }
     }
 

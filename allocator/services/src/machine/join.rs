@@ -45,7 +45,7 @@ impl Machine {
         for other in self.others(service, claim) {
             let whose = other.key.told_in(namespace, "Service");
             if !self.agree(service, other, ip) {
-                let share = self.how_to_share(service);
+                let share = self.how_to_share(service, other);
                 let message = format!("{whose} has {what}: ask for another address, or {share}");
                 return Err(Trouble::new(Reason::AddressTaken, message, until));
             }

@@ -11,11 +11,16 @@ use crate::block::Block;
 use crate::names::Key;
 use crate::provider::{Provider, Told};
 
+use super::super::action::Report;
 use super::super::objects::Claim;
 use super::{Machine, Who};
 
 /// The address of a claim that is gone is kept for the next claim of its name for so long: a restore takes minutes.
 const KEPT: Duration = Duration::from_mins(5);
+/// And for so long at most, where its Cluster is paused: whoever may make a Cluster may pause it.
+const KEPT_PAUSED: Duration = Duration::from_hours(1);
+/// Of a pool of the whole cluster that is not there yet, so many are kept for one namespace.
+const MANY: i64 = 64;
 
 /// A claim that is gone, and what it had.
 ///
@@ -30,6 +35,8 @@ pub(super) struct Vanished {
     /// Its Cluster is paused, and will not ask for the address before it goes on.
     paused: bool,
     until: Duration,
+    /// It is not kept longer than until then.
+    last: Duration,
 }
 
 impl<P: Provider> Machine<P> {
@@ -48,7 +55,20 @@ impl<P: Provider> Machine<P> {
     pub(super) fn leaves_what_is_in_use(&self, slot: u32) -> Option<(Block, Told)> {
         let claim = &self.claims.get(slot)?.claim;
         let its = |address: &u32| self.addresses.get(*address).is_some_and(|entry| entry.is_of(&claim.uid));
-        self.may_be_in_use(slot).filter(|_| !self.addresses.named(&claim.object_key()).iter().any(its))
+        let had = self.may_be_in_use(slot).filter(|_| !self.addresses.named(&claim.object_key()).iter().any(its));
+        had.filter(|_| self.may_leave_more(claim))
+    }
+
+    /// Whether one more claim of its namespace may leave what it had. Whoever may write claims may make and delete one after the other, and
+    /// have each name another address: of a pool that others use too, half stays for them.
+    fn may_leave_more(&self, claim: &Claim) -> bool {
+        if !claim.pool.kind.global() {
+            return true;
+        }
+        let of_it = |one: &&Vanished| one.claim.pool == claim.pool && one.claim.key.namespace == claim.key.namespace;
+        let left = self.vanished.values().filter(of_it).count();
+        let all = self.provider.status(&claim.pool).map_or(2 * MANY, |status| status.counts.total);
+        i64::try_from(left).is_ok_and(|left| 2 * (left + 1) <= all)
     }
 
     /// Keeps what a claim had that is gone.
@@ -56,9 +76,13 @@ impl<P: Provider> Machine<P> {
         // It may have been offered another one.
         self.provider.release(slot);
         self.provider.reserve_again(slot, &claim.key, &claim.pool, had.0, had.1);
-        let until = self.work.now() + KEPT;
-        self.work.mark_at(until, Who::Vanished(claim.key.clone()));
-        self.vanished.insert(claim.key.clone(), Vanished { claim, slot, had, paused: false, until });
+        let now = self.work.now();
+        let (until, last) = (now + KEPT, now + KEPT_PAUSED);
+        for at in [until, last] {
+            self.work.mark_at(at, Who::Vanished(claim.key.clone()));
+        }
+        self.report(Report::KeptForTheNext { claim: claim.key.clone(), had: had.0 });
+        self.vanished.insert(claim.key.clone(), Vanished { claim, slot, had, paused: false, until, last });
     }
 
     /// Gives the next claim of the name, in the slot of the former, what that one had.
@@ -103,7 +127,7 @@ impl<P: Provider> Machine<P> {
     /// Ends the keeping if its time is over.
     pub(super) fn look_at_vanished(&mut self, key: &Key) {
         let now = self.work.now();
-        if self.vanished.get(key).is_some_and(|one| !one.paused && one.until <= now)
+        if self.vanished.get(key).is_some_and(|one| !one.paused && one.until <= now || one.last <= now)
             && let Some(one) = self.vanished.remove(key)
         {
             self.provider.release(one.slot);

@@ -89,13 +89,61 @@ fn what_nobody_asks_for_again_is_free_after_five_minutes_and_is_kept_while_the_c
     bench.rest(290);
     assert_eq!(bench.has("e"), None);
     bench.tell(Event::VanishedPaused(claim("c", "p").key, true));
-    bench.rest(3600);
+    bench.rest(2_400);
     assert_eq!(bench.has("e"), None);
     bench.tell(Event::VanishedPaused(claim("c", "p").key, false));
     bench.rest(290);
     assert_eq!(bench.has("e"), None);
     bench.rest(20);
     assert_eq!(bench.has("e"), some("10.0.0.1"));
+}
+
+#[test]
+fn a_paused_cluster_keeps_nothing_for_ever() {
+    let mut bench = restored();
+    bench.change("c", LET_GO);
+    bench.rest(10);
+    bench.tell(Event::VanishedPaused(claim("c", "p").key, true));
+    bench.rest(3_500);
+    assert_eq!(bench.has("e"), None);
+    bench.rest(110);
+    assert_eq!(bench.has("e"), some("10.0.0.1"));
+}
+
+/// Somebody makes a claim and deletes it, again and again, and each names another address. A quota of claims does not hinder that.
+#[test]
+fn claims_that_are_gone_leave_half_of_a_pool_to_others() {
+    for pool_first in [true, false] {
+        let mut bench = Bench::new(&[]);
+        let all = || Ok(plan("10.0.0.1-10.0.0.10"));
+        let pool = PoolRef::new(PoolKind::GlobalInClusterIPPool, "", "all");
+        if pool_first {
+            bench.put_pool(pool.clone(), all());
+        }
+        bench.start();
+        for n in 1..=if pool_first { 10 } else { 200 } {
+            let ip = format!("10.0.0.{n}");
+            let one = Claim { pool: Arc::new(pool.clone()), finalizer: false, ..of_machine(&format!("f{n}"), &ip) };
+            bench.make(one.clone());
+            bench.rest(1);
+            bench.store.put_claim(Claim { deleting: true, ..one });
+            bench.rest(1);
+        }
+        bench.put_pool(pool.clone(), all());
+        for n in 0..6 {
+            let key = Key::new("other", &format!("o{n}"));
+            bench.make(Claim {
+                key,
+                pool: Arc::new(pool.clone()),
+                uid: format!("o{n}").as_str().into(),
+                ..claim("o", "")
+            });
+        }
+        bench.rest(10);
+        let given = bench.store.claims.values().filter(|claim| claim.bound.is_some()).count();
+        assert!(given >= 5 || !pool_first, "{given}");
+        assert!(bench.machine.vanished().count() <= if pool_first { 5 } else { 64 });
+    }
 }
 
 #[test]

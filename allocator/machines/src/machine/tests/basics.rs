@@ -1,10 +1,14 @@
 //! What a machine gets, in which order, and when.
 
+use std::sync::Arc;
+
 use mooring_allocator_core::block::Family;
+use mooring_allocator_core::names::{PoolKind, PoolRef, Version};
+use mooring_allocator_core::retained_meta::MachineOwner;
 use serde_json::json;
 
 use super::objects::{device, key, labels, machine, pool, template};
-use super::world::World;
+use super::world::{Stored, World};
 use super::{LONG, message, reason};
 use crate::device::Device;
 use crate::machine::Report;
@@ -26,6 +30,39 @@ pub(super) fn one(world: &mut World, name: &str) -> VSphereMachine {
     machine(name, uid, &[device("net")])
 }
 
+/// Another controller makes claims that the machine owns.
+#[test]
+fn claims_of_other_controllers_are_left_alone() {
+    for address in [None, Some("10.0.0.9".parse().unwrap())] {
+        let mut world = World::new(4);
+        let machine = one(&mut world, "m");
+        let devices = [json!({"networkName": "net", "dhcp4": true})];
+        let machine = VSphereMachine { devices: devices.iter().map(Device::read).collect(), ..machine };
+        let owner = Some(MachineOwner { name: "m".into(), uid: machine.uid.clone() });
+        world.put_machine(machine);
+        let (uid, claims) = (world.uid(), ["theirs", "m-eth0", "other-0"]);
+        for name in claims {
+            let theirs = Stored {
+                key: key(name),
+                uid: uid.clone(),
+                version: Version::from(""),
+                owner: owner.clone(),
+                in_use: false,
+                deleting: false,
+                pool: Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "n", "p4")),
+                address,
+                refused: false,
+                had: None,
+                requested: None,
+            };
+            world.put_claim(theirs);
+        }
+        world.settle(LONG);
+        assert!(claims.iter().all(|name| world.claims.contains_key(&key(name))), "{:?}", world.claims);
+        assert_eq!(world.writes, 0, "{:?}", wrote(&world));
+    }
+}
+
 #[test]
 fn a_machine_gets_an_address_which_is_released_with_it() {
     let mut world = World::new(4);
@@ -42,7 +79,7 @@ fn a_machine_gets_an_address_which_is_released_with_it() {
     let claim = world.claims[&key("m-0")].clone();
     assert!(claim.in_use);
     // Whoever deletes the claim: it stays as long as the machine does.
-    world.put_claim(super::world::Stored { deleting: true, ..claim });
+    world.put_claim(Stored { deleting: true, ..claim });
     world.settle(LONG);
     assert!(world.claims.contains_key(&key("m-0")));
     let there = world.machines[&key("m")].clone();
