@@ -71,8 +71,11 @@ impl Elector {
         let now = self.step.at.now;
         self.segment.echo.set_bare(self.own_sender() == Sender::Unspecified);
         self.segment.echo.set_pace(self.rules.pace());
-        let Some(party) = self.echo_party() else { return };
-        if !self.is_asked_for() && self.has_room_in_turn() {
+        if !self.gateways_asked().chain(self.peers_asked()).any(|address| self.is_echo(address)) {
+            return;
+        }
+        let is_due = self.segment.echo.next() <= now && !self.is_asked_for() && self.has_room_in_turn();
+        if let Some(party) = is_due.then(|| self.echo_party()).flatten() {
             for Probe { address, to, sender } in self.asks_in_turn(now, party) {
                 self.segment.echo.asked_in_turn(now, address, sender);
                 self.act(Action::Probe { address, to, sender });

@@ -133,7 +133,9 @@ pub(super) fn report(index: &Index, report: &Report, out: &Outbox) {
             Some(note) => note,
             None => return,
         },
-        Report::Allocated { .. } | Report::Withdrawn { .. } | Report::Failed { .. } => return,
+        Report::Allocated { .. } | Report::Withdrawn { .. } | Report::Failed { .. } | Report::KeptForTheNext { .. } => {
+            return;
+        }
     };
     out.events.send(note, &out.ops);
 }
