@@ -1,7 +1,8 @@
 //! The queue of announcements and its rate limit. Pure: takes the time and returns the frames that may be sent.
 //!
 //! All frames count for the limit. Probes do not wait: the core keeps them to their share ([`probes_of`]). Announcements wait, for
-//! their own share and for the limit: so probes that follow them within the second find room.
+//! their own share and for the limit: so probes that follow them within the second find room. But they do not wait for ever: a holder
+//! without the API may have to ask more than its share, and clients find the VIP by its announcements.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,6 +14,9 @@ use crate::core::time::Time;
 
 /// The window the limit counts in, as switches with ARP inspection do.
 const WINDOW: Duration = Duration::from_secs(1);
+
+/// So long the first frame that waits leaves room to probes beyond their share.
+const PATIENCE: Duration = WINDOW;
 
 /// A frame that waits to be sent.
 pub(super) type Waiting = (Kind, IpAddr);
@@ -26,6 +30,8 @@ pub(super) struct Pace {
     /// Those of them that had waited.
     waited: VecDeque<Time>,
     queue: VecDeque<Waiting>,
+    /// Since when the first frame of the queue is the first.
+    first_since: Option<Time>,
     /// When the first frame of the queue may be sent.
     due: Time,
 }
@@ -45,7 +51,7 @@ impl Pace {
         let limit =
             limit.map(|limit| Limit { frames: size(limit), waiting: size(limit.saturating_sub(probes_of(limit))) });
         let (sent, waited) = (VecDeque::new(), VecDeque::new());
-        Self { limit, sent, waited, queue: VecDeque::new(), due: Time::default() }
+        Self { limit, sent, waited, queue: VecDeque::new(), first_since: None, due: Time::default() }
     }
 
     /// Puts a frame at the end of the queue, unless the frame waits there already.
@@ -54,6 +60,7 @@ impl Pace {
             return;
         }
         if self.queue.is_empty() {
+            self.first_since = Some(now);
             self.due = now + self.room(now);
         }
         self.queue.push_back(frame);
@@ -82,6 +89,7 @@ impl Pace {
             self.waited.push_back(now);
         }
         let frame = self.queue.pop_front();
+        self.first_since = (!self.queue.is_empty()).then_some(now);
         self.due = now + self.room(now);
         frame
     }
@@ -95,7 +103,9 @@ impl Pace {
     /// How long until the limit allows a frame that waits.
     fn room(&mut self, now: Time) -> Duration {
         let Some(limit) = self.limit else { return Duration::ZERO };
-        room(&mut self.sent, limit.frames, now).max(room(&mut self.waited, limit.waiting, now))
+        let all = room(&mut self.sent, limit.frames, now);
+        let patience = self.first_since.map_or(Duration::MAX, |since| (since + PATIENCE).since(now));
+        room(&mut self.waited, limit.waiting, now).max(all.min(patience))
     }
 
     /// Drops all waiting frames.
@@ -167,6 +177,21 @@ mod tests {
         pace.push(at(40), frame(1));
         assert_eq!((pace.pop(at(40)), pace.wait(at(40))), (None, Some(Duration::from_millis(970))));
         assert_eq!(pace.pop(at(1_010)), Some(frame(1)));
+    }
+
+    /// A holder without the API asks more than its share, all the time.
+    #[test]
+    fn announcements_wait_for_no_probes_for_ever() {
+        let mut pace = Pace::new(Some(15));
+        let mut sent = vec![];
+        for millis in (0..10_000).step_by(50) {
+            pace.note(at(millis));
+            if millis == 5_000 {
+                (0..3).for_each(|nth| pace.push(at(millis), frame(nth)));
+            }
+            sent.extend(pace.pop(at(millis)).map(|_| millis));
+        }
+        assert_eq!(sent, [6_000, 7_000, 8_000]);
     }
 
     #[test]

@@ -142,8 +142,9 @@ impl Elector {
             Ask::Everybody => None,
         };
         let (now, sender) = (self.step.at.now, self.own_sender());
-        let own = |address: &&IpAddr| !self.vips.contains_key(*address);
-        let addresses: Vec<IpAddr> = peer.addresses.iter().filter(own).copied().collect();
+        // Answers of the other family say nothing about the VIPs'.
+        let asked = |address: &&IpAddr| !self.vips.contains_key(*address) && self.is_of_vips(**address);
+        let addresses: Vec<IpAddr> = peer.addresses.iter().filter(asked).copied().collect();
         if !addresses.is_empty() {
             self.segment.echo.asked(now, Sender::Own, addresses.iter().copied());
         }

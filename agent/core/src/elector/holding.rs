@@ -8,7 +8,6 @@ use super::service::Found;
 use super::{Elector, Role};
 use crate::action::{Report, Why};
 use crate::planted::planted;
-use crate::rules::SELF_PROBE;
 use crate::time::{Time, WallTime};
 
 /// How long before the kernel would drop the VIP a holder changes to a short fence.
@@ -157,11 +156,11 @@ impl Elector {
             return;
         }
         if self.due(look) && !planted!(NoSelfProbe) {
-            self.probe_vips();
+            let next = self.probe_vips_in_turn();
             if let Role::Holding(holding) = &mut self.role {
-                holding.look = now + SELF_PROBE;
+                holding.look = next;
             }
-            self.due(now + SELF_PROBE);
+            self.due(next);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::turns::Turns;
 use super::{Elector, Vip};
 use crate::action::{Action, Report};
 use crate::core::{NO_INTERFACE, Probe};
@@ -12,6 +13,7 @@ use crate::evidence::Sender;
 use crate::lease::{Declaration, LeaseView};
 use crate::mac::Mac;
 use crate::parties::{PARTIES, Party, at_most};
+use crate::rules::SELF_PROBE;
 use crate::time::Time;
 use crate::witness::Target;
 
@@ -209,15 +211,37 @@ impl Elector {
         others.flat_map(|(_, p)| p.addresses.iter().copied())
     }
 
+    /// Asks for all VIPs of this node.
     pub(super) fn probe_vips(&mut self) {
-        let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back());
-        let addresses: Vec<IpAddr> = carried.map(|(address, _)| *address).collect();
+        let probes = self.own_probes();
+        self.step.out.extend(probes);
+    }
+
+    /// The same again and again, while another host may have the VIPs too. Returns when the next probes are due. Where frames are limited,
+    /// one leaves at a time, in as much of the limit as is for a kind of probes; whoever takes turns with other Leases waits for room anyway.
+    pub(super) fn probe_vips_in_turn(&mut self) -> Time {
+        let now = self.step.at.now;
+        let spacing = self.rules.probe_spacing().filter(|_| self.segment.turns == Turns::Alone);
+        let Some(spacing) = spacing else {
+            self.probe_vips();
+            return now + SELF_PROBE;
+        };
+        let probes = self.own_probes();
+        self.segment.own_turn = self.segment.own_turn.wrapping_add(1);
+        let turn = self.segment.own_turn.checked_rem(probes.len()).unwrap_or_default();
+        self.step.out.extend(probes.into_iter().nth(turn));
+        now + spacing
+    }
+
+    fn own_probes(&self) -> Vec<Action> {
         // A third party that answers one of them shows that it passes to that host. It may not pass to all: switches that suppress ARP
         // flood no probes from 0.0.0.0.
         let senders = BTreeSet::from([Sender::Unspecified, self.own_sender()]);
-        for address in addresses {
+        let carried = self.vips.iter().filter(|(_, vip)| !vip.is_held_back()).map(|(address, _)| *address);
+        let of = |address: IpAddr| {
             let senders = senders.iter().copied().take(if address.is_ipv4() { 2 } else { 1 });
-            self.step.out.extend(senders.map(|sender| Action::Probe { address, to: None, sender }));
-        }
+            senders.map(move |sender| Action::Probe { address, to: None, sender })
+        };
+        carried.flat_map(of).collect()
     }
 }

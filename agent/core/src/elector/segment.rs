@@ -27,6 +27,8 @@ pub(super) struct Segment {
     pub(super) turns: Turns,
     /// How often no third party was heard: under a limit of frames another one is asked then.
     pub(super) turn: usize,
+    /// How often one of this node's VIPs was asked for alone: under a limit of frames they take turns.
+    pub(super) own_turn: usize,
     pub(super) link: Link,
     /// The VIPs on whose own interface no frames can pass.
     pub(super) unheard: BTreeSet<IpAddr>,
@@ -73,6 +75,7 @@ impl Segment {
             witness: Witness::new(rules.witness_interval_for(WITNESSED), rules.witness_misses),
             turns: Turns::default(),
             turn: 0,
+            own_turn: 0,
             link: Link::Unknown,
             unheard: BTreeSet::new(),
             third_heard: BTreeMap::new(),

@@ -13,7 +13,7 @@ use crate::action::{Cause, Report, Why};
 use crate::lease::{LeaseView, Record};
 use crate::mac::Mac;
 use crate::planted::planted;
-use crate::rules::{AWAY, MARGIN, SELF_PROBE, SHORT_FENCE, SHORT_REFRESH};
+use crate::rules::{AWAY, MARGIN, SHORT_FENCE, SHORT_REFRESH};
 use crate::schedule::is_burst_on;
 use crate::time::Time;
 
@@ -146,9 +146,9 @@ impl Elector {
             self.due(deadline - MARGIN);
         }
         if self.due(probe) && !planted!(NoSelfProbe) {
-            self.probe_vips();
-            self.with_unleased(|u| u.probe = now + SELF_PROBE);
-            self.due(now + SELF_PROBE);
+            let next = self.probe_vips_in_turn();
+            self.with_unleased(|u| u.probe = next);
+            self.due(next);
         }
         // After a conflict the Lease is read first.
         if self.api.may_write() && self.due(self.api.next_write) {

@@ -275,10 +275,14 @@ impl SessionVips {
         let placed = view.placed.take().filter(|_| view.witness.is_verifying());
         let same = view.address.filter(|vip| view.vip && view.witness.is_verifying() && self.stands(node, view, *vip));
         let same = placed.or(same);
+        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
+        // Where there is no room for it beside a third party, it is asked for in place of a VIP once none of the node's VIPs has answered.
+        let alone = room == 1 && view.unreached > 0 && !view.asked_own && placed.is_none();
         let vip = if leaving { None } else { same.or_else(|| self.next_vip(node, view)) };
         // Its own address of the VIP's family, if it has one.
         let near = |address: &&IpAddr| vip.is_none_or(|vip| Family::of(vip) == Family::of(**address));
         let own = view.link.addresses.iter().find(near).copied();
+        let vip = vip.filter(|_| own.is_none() || !alone);
         if view.address != vip.or(own) && placed.is_none() {
             view.witness.forget_named();
         }
@@ -291,7 +295,6 @@ impl SessionVips {
         if !view.witness.asks_parties() {
             return;
         }
-        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
         let of = view.address.map_or_else(|| self.family_on(view.index), Family::of);
         let mut parties = self.third_parties(view.index, of, Some(node), room, view.turn);
         if view.vip {

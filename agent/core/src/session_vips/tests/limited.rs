@@ -121,6 +121,19 @@ fn vips_that_were_deleted_end_no_session_under_a_limit_of_few_frames() {
     }
 }
 
+/// Its requests leave, its session is renewed, and clients ask for its VIPs in vain.
+#[test]
+fn a_node_that_answers_nothing_loses_its_vips_under_a_limit() {
+    for limit in [6, 7, 8, 15, 30] {
+        let world = &mut settled(4, 6, &limited(limit));
+        let node = busiest(world);
+        let had: Vec<_> = world.hosts[node].carries.keys().copied().collect();
+        world.hosts[node].unanswering = true;
+        world.run(ms(40_000));
+        assert!(had.iter().all(|address| !world.carriers(*address).contains(&node)), "limit {limit}");
+    }
+}
+
 /// The watch over another node leaves room for what this node asks for its own VIPs.
 #[test]
 fn a_node_that_watches_another_asks_for_its_own_vips_too() {
