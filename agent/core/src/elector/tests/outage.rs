@@ -267,3 +267,27 @@ fn release_is_honoured_by_a_holder_whose_successor_never_came() {
         assert_eq!(world.owners(), [0_usize; 0], "{how:?}");
     }
 }
+
+/// Two thirds of the limit are for probes. Who carries a VIP without the API asks the segment all the time.
+#[test]
+fn who_carries_a_vip_without_the_api_keeps_to_a_limit_of_frames() {
+    for crashes in [false, true] {
+        let rules = Rules { frames_per_second: Some(15), ..Rules::default() };
+        let (mut world, holder) = World::settled(3, &rules);
+        (0..3).for_each(|n| world.set_api(n, Api::Hanging));
+        world.run(ms(6_000));
+        if crashes {
+            world.crash(holder);
+            world.run(ms(10_000));
+        }
+        let [owner] = world.owners()[..] else { panic!("{:?}", world.owners()) };
+        let (mut worst, end) = (0, world.now + ms(20_000));
+        while world.now < end {
+            let before = world.hosts[owner].probes;
+            world.run(ms(1_000));
+            worst = worst.max(world.hosts[owner].probes - before);
+        }
+        assert_eq!(world.owners(), [owner]);
+        assert!(worst <= 10, "{worst} probes in a second, the holder crashed: {crashes}");
+    }
+}
