@@ -58,6 +58,11 @@ impl Elector {
         address.is_ipv4() || self.vips.keys().all(IpAddr::is_ipv6)
     }
 
+    /// The third parties whose answers show something of that.
+    fn echo_parties(&self) -> impl Iterator<Item = IpAddr> {
+        self.gateways_asked().chain(self.peers_asked()).filter(|address| self.is_echo(*address))
+    }
+
     /// The third party that is asked whether anybody answers. Always the first: of those that are never heard, as where ports are isolated,
     /// none puts the gateway off.
     fn echo_party(&self) -> Option<IpAddr> {
@@ -71,7 +76,7 @@ impl Elector {
         let now = self.step.at.now;
         self.segment.echo.set_bare(self.own_sender() == Sender::Unspecified);
         self.segment.echo.set_pace(self.rules.pace());
-        if !self.gateways_asked().chain(self.peers_asked()).any(|address| self.is_echo(address)) {
+        if self.echo_parties().next().is_none() {
             return;
         }
         let is_due = self.segment.echo.next() <= now && !self.is_asked_for() && self.has_room_in_turn();
@@ -128,8 +133,7 @@ impl Elector {
 
     /// A third party was asked, for this elector or for another one on the same interface: both will hear the answer.
     pub(super) fn was_asked_in_turn(&mut self, address: IpAddr, sender: Sender) {
-        let knows = self.gateways_asked().chain(self.peers_asked()).any(|one| one == address && self.is_echo(one));
-        if knows && self.segment.link.is_up() {
+        if self.segment.link.is_up() && self.echo_parties().any(|one| one == address) {
             self.segment.echo.asked_in_turn(self.step.at.now, address, sender);
         }
     }
