@@ -205,6 +205,20 @@ impl Witness {
         }
     }
 
+    /// A witness of the same holder for another address. What closed windows have shown of the first one says nothing about it.
+    #[must_use]
+    pub fn for_another(&self, now: Time, address: IpAddr) -> Self {
+        Self {
+            target: self.target.clone(),
+            vips: vec![address],
+            owners: Owners::of(1),
+            next: now,
+            answered: self.answered,
+            in_tenure: self.in_tenure,
+            ..Self::new(self.interval, self.needed)
+        }
+    }
+
     /// Windows are so long from now on.
     pub fn set_interval(&mut self, interval: Duration) {
         if !interval.is_zero() {
@@ -313,6 +327,12 @@ impl Witness {
     #[must_use]
     pub fn waits_for_parties(&self) -> bool {
         self.window.is_some_and(|window| window.parties != Parties::NotAsked)
+    }
+
+    /// Whether the open window has asked third parties, and none has answered yet.
+    #[must_use]
+    pub fn hears_no_party(&self) -> bool {
+        self.window.is_some_and(|window| window.parties == Parties::Silent)
     }
 
     /// The third parties that a window asks.
@@ -449,6 +469,14 @@ impl Witness {
     #[must_use]
     pub const fn is_verifying(&self) -> bool {
         self.named.is_some() || self.again
+    }
+
+    /// An answer to a broadcast has named a host that was not asked yet, or is asked now. One that did not answer before counts as gone
+    /// while it is asked again.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        let asked = self.window.filter(|window| window.verifies).and_then(|window| window.asked);
+        self.named.or(asked).is_some_and(|mac| self.gone != Some(mac))
     }
 
     /// What a host was named for is not asked for any more.

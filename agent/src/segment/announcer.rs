@@ -112,7 +112,7 @@ impl Announcer {
 
     /// Drops the queued frames of an address. When this returns, no announcement for the address leaves any more.
     pub(super) fn forget(&self, address: IpAddr) {
-        self.pace().forget(address);
+        self.pace().forget(clock::boottime(), address);
     }
 
     /// Drops all queued frames.

@@ -114,8 +114,14 @@ impl Pace {
     }
 
     /// Drops the waiting frames of an address that is not ours to announce any more.
-    pub(super) fn forget(&mut self, address: IpAddr) {
+    pub(super) fn forget(&mut self, now: Time, address: IpAddr) {
+        let first = self.queue.front().copied();
         self.queue.retain(|(_, waiting)| *waiting != address);
+        if self.queue.front().copied() != first {
+            // The next frame has not been the first for as long.
+            self.first_since = Some(now);
+            self.due = now + self.room(now);
+        }
     }
 }
 
@@ -163,7 +169,7 @@ mod tests {
         assert_eq!(pace.pop(at(0)), Some(frame(1)));
         assert_eq!(pace.pop(at(999)), None);
         assert_eq!(pace.wait(at(400)), Some(Duration::from_millis(600)));
-        pace.forget(frame(2).1);
+        pace.forget(at(400), frame(2).1);
         assert_eq!(pace.pop(at(1000)), Some(frame(3)));
         assert_eq!(pace.wait(at(1000)), None);
     }
@@ -192,6 +198,23 @@ mod tests {
             sent.extend(pace.pop(at(millis)).map(|_| millis));
         }
         assert_eq!(sent, [6_000, 7_000, 8_000]);
+    }
+
+    /// The frame that has waited long is not wanted any more.
+    #[test]
+    fn the_next_frame_waits_for_probes_as_long_as_the_first_one() {
+        let mut pace = Pace::new(Some(15));
+        let mut sent = vec![];
+        for millis in (0..4_000).step_by(50) {
+            pace.note(at(millis));
+            match millis {
+                1_000 => [1, 2].into_iter().for_each(|nth| pace.push(at(millis), frame(nth))),
+                1_900 => pace.forget(at(millis), frame(1).1),
+                _ => {}
+            }
+            sent.extend(pace.pop(at(millis)).map(|next| (millis, next)));
+        }
+        assert_eq!(sent, [(2_900, frame(2))]);
     }
 
     #[test]

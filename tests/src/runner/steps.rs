@@ -147,6 +147,9 @@ const GUARDS: [&str; 10] = [
     "guards",
 ];
 
+/// Simulated fleets that take too long for each commit.
+const FLEETS: [&str; 8] = ["test", "--locked", "--package", "mooring-sim", "--test", "session_vips", "--", "--ignored"];
+
 /// All of them, with the features of the whole workspace.
 const UNIT_TESTS: [&str; 3] = ["test", "--locked", "--workspace"];
 /// What computes much is built with less optimisation than usual: for runs that are over before an optimised build would be.
@@ -209,6 +212,7 @@ pub fn of_workspace<S>(root: &Path, packages: &[String]) -> Vec<Test<S>> {
     };
     all.extend(simulations(whole).map(Test::computing));
     all.extend(simulations(quick).map(Test::only_quick));
+    all.push(step("large-fleets", &FLEETS).nightly());
     for (name, level, arguments) in [("planted-bugs", 1, &PLANTED[..]), ("planted-bugs-of-the-core", 0, &GUARDS)] {
         all.push(self::step(root, name, &built_quickly(level, arguments)).nightly());
     }

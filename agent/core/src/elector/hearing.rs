@@ -140,15 +140,15 @@ impl Elector {
 
     fn ask_peer(&mut self, name: &str, ask: Ask) {
         let Some(peer) = self.lease.view().and_then(|view| view.notes.participants.get(name)) else { return };
-        let to = match ask {
-            Ask::Alone => peer.addresses.first().and_then(|address| self.mac_of(*address)),
-            Ask::At(mac) => Some(mac),
-            Ask::Everybody => None,
-        };
         let (now, sender) = (self.step.at.now, self.own_sender());
         // Answers of the other family say nothing about the VIPs'.
         let asked = |address: &&IpAddr| !self.vips.contains_key(*address) && self.is_of_vips(**address);
         let addresses: Vec<IpAddr> = peer.addresses.iter().filter(asked).copied().collect();
+        let to = match ask {
+            Ask::Alone => addresses.first().and_then(|address| self.mac_of(*address)),
+            Ask::At(mac) => Some(mac),
+            Ask::Everybody => None,
+        };
         if !addresses.is_empty() {
             self.segment.echo.asked(now, Sender::Own, addresses.iter().copied());
         }

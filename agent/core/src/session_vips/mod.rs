@@ -13,6 +13,7 @@
 //! `taking`, `index` (VIPs by what they are looked up by), `calls` and `api`, `watching` and `asking` (the segments), `doubt`.
 //! `invariants` says which combinations are legal.
 
+mod apart;
 mod api;
 mod asking;
 mod call;
@@ -84,6 +85,7 @@ use crate::rules::Rules;
 use crate::session::Membership;
 use crate::step::Step;
 use crate::time::Time;
+use apart::Apart;
 use api::Api;
 use asking::Asking;
 use calls::Calls;
@@ -129,6 +131,8 @@ pub struct SessionVips {
     index: Index,
     /// The nodes that this one watches.
     watches: BTreeMap<String, Watch>,
+    /// Own addresses of those nodes that are asked for apart from their VIPs.
+    apart: Apart,
     /// Sessions have changed since the watches were chosen.
     rewatch: bool,
     asking: Asking,
@@ -208,6 +212,7 @@ impl SessionVips {
             vips: Table::default(),
             index: Index::default(),
             watches: BTreeMap::new(),
+            apart: Apart::default(),
             rewatch: true,
             asking: Asking::default(),
             frames: Frames::default(),

@@ -102,6 +102,7 @@ impl SessionVips {
                 own_gone: None,
                 unreached: 0,
                 turn: 0,
+                unheard_parties: 0,
                 asked_own: false,
             }
         });

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use super::SessionVips;
+use super::apart::OwnAddress;
 use super::segment::Family;
 use crate::core::Probe;
 use crate::evidence::Form;
@@ -80,9 +81,13 @@ pub(super) struct OneLink {
     /// In how many windows in a row neither the address that is asked for nor the node's own address was answered. The own address
     /// is asked for from the second miss on.
     pub(super) unreached: u32,
-    /// How often third parties were asked: other ones each time.
+    /// How often third parties were asked: other ones each time, unless frames are limited.
     pub(super) turn: usize,
-    /// Whether the own address was asked for in one of them: under a limit of few frames there may be no room.
+    /// How often those that were asked did not answer. Under a limit of few frames one is asked at a time: another one only then, for
+    /// a gateway that never answers would hide each time what the window before has shown.
+    pub(super) unheard_parties: usize,
+    /// Whether the own address was asked for in one of them: under a limit of few frames there may be no room, and it is asked for
+    /// [apart](super::apart).
     pub(super) asked_own: bool,
 }
 
@@ -113,7 +118,9 @@ impl OneLink {
 
     /// Closes the window whose time is over. Answers whether that was a miss.
     fn end_window(&mut self, now: Time) -> bool {
+        let unheard = self.witness.hears_no_party();
         let missed = self.witness.end_window(now);
+        self.unheard_parties = self.unheard_parties.wrapping_add(usize::from(unheard && self.witness.is_closed()));
         if missed {
             // A network may answer a broadcast for a host that is gone: the next window tells.
             let more = u32::from(!self.is_own_undecided());
@@ -176,6 +183,37 @@ impl Watch {
     }
 }
 
+/// What a window of the watch asks for.
+enum Window<'a> {
+    /// A VIP of the node, or its own address while it has none.
+    Vips((&'a String, &'a mut OneLink)),
+    /// Its own address, apart from its VIPs.
+    Own((&'a String, &'a mut OwnAddress)),
+}
+
+impl Windowed for Window<'_> {
+    fn interface(&self) -> u32 {
+        match self {
+            Self::Vips(window) => window.interface(),
+            Self::Own(window) => window.interface(),
+        }
+    }
+
+    fn witness(&mut self) -> &mut Witness {
+        match self {
+            Self::Vips(window) => window.witness(),
+            Self::Own(window) => window.witness(),
+        }
+    }
+
+    fn waits_since(&mut self) -> &mut Option<Time> {
+        match self {
+            Self::Vips(window) => window.waits_since(),
+            Self::Own(window) => window.waits_since(),
+        }
+    }
+}
+
 impl SessionVips {
     pub(super) fn advance_watches(&mut self) {
         if self.rewatch {
@@ -186,8 +224,17 @@ impl SessionVips {
         for view in watches.values_mut().flat_map(|watch| &mut watch.views) {
             self.step.again |= view.end_window(now);
         }
+        let mut apart = std::mem::take(&mut self.apart);
+        self.step.again |= apart.end_windows(now);
+        self.choose_apart(&watches, &mut apart);
         let views = watches.iter_mut().flat_map(|(node, watch)| watch.views.iter_mut().map(move |view| (node, view)));
-        open_in_turn(now, views, |(node, view)| self.open_window(node, view));
+        let windows = views.map(Window::Vips).chain(apart.all().map(Window::Own));
+        open_in_turn(now, windows, |window| match window {
+            Window::Vips((node, view)) => self.open_window(node, view),
+            Window::Own((node, own)) => self.open_apart(node, own),
+        });
+        apart.next().for_each(|next| _ = self.due(next));
+        self.apart = apart;
         for (node, watch) in &mut watches {
             for next in watch.views.iter().filter_map(|view| view.witness.next()) {
                 self.due(next);
@@ -257,7 +304,8 @@ impl SessionVips {
     /// its session has not come: the fence that takes a dead agent's VIPs away ends later than that.
     pub(super) fn is_abandoned(&self, node: &str, views: &[OneLink]) -> bool {
         let needed = self.rules.witness_misses;
-        let unreached = |view: &OneLink| view.unreached >= needed && view.asked_own && !view.is_own_undecided();
+        let beside = |view: &OneLink| view.unreached >= needed && view.asked_own && !view.is_own_undecided();
+        let unreached = |view: &OneLink| beside(view) || self.apart.is_gone(node, view.index);
         let gone = |view: &OneLink| unreached(view) || self.misses_renewal(node) || planted!(AbandonsWhoLetGo);
         let silent = |view: &OneLink| view.witness.is_silent() && gone(view);
         if planted!(OneSegmentIsEnough) { views.iter().any(silent) } else { views.iter().all(silent) }
@@ -275,14 +323,10 @@ impl SessionVips {
         let placed = view.placed.take().filter(|_| view.witness.is_verifying());
         let same = view.address.filter(|vip| view.vip && view.witness.is_verifying() && self.stands(node, view, *vip));
         let same = placed.or(same);
-        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
-        // Where there is no room for it beside a third party, it is asked for in place of a VIP once none of the node's VIPs has answered.
-        let alone = room == 1 && view.unreached > 0 && !view.asked_own && placed.is_none();
         let vip = if leaving { None } else { same.or_else(|| self.next_vip(node, view)) };
         // Its own address of the VIP's family, if it has one.
         let near = |address: &&IpAddr| vip.is_none_or(|vip| Family::of(vip) == Family::of(**address));
         let own = view.link.addresses.iter().find(near).copied();
-        let vip = vip.filter(|_| own.is_none() || !alone);
         if view.address != vip.or(own) && placed.is_none() {
             view.witness.forget_named();
         }
@@ -295,8 +339,10 @@ impl SessionVips {
         if !view.witness.asks_parties() {
             return;
         }
+        let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
         let of = view.address.map_or_else(|| self.family_on(view.index), Family::of);
-        let mut parties = self.third_parties(view.index, of, Some(node), room, view.turn);
+        let turn = if self.rules.frames_per_second.is_some() { view.unheard_parties } else { view.turn };
+        let mut parties = self.third_parties(view.index, of, Some(node), room, turn);
         if view.vip {
             // The node's own address tells whether the segment works, and whether the node is still there. Another party is asked
             // first: under a limit of few frames there is room for one only.
@@ -336,6 +382,7 @@ impl SessionVips {
                     declared.is_some_and(|declared| declared.links.iter().any(|link| link.macs.contains(&mac)));
                 if is_its || watch.views.iter().any(|v| v.is_from_it(mac)) {
                     watch.heard_elsewhere(now);
+                    self.apart.forget(node);
                     peer = true;
                 }
             }
@@ -353,6 +400,9 @@ impl SessionVips {
                     view.answered = Some(now);
                 }
                 let is_said = form.is_answer() || view.counts_claims(now);
+                if is_said || !from_it {
+                    self.apart.heard(now, (node, index), address, (mac, form), from_it);
+                }
                 if from_it && view.link.addresses.contains(&address) {
                     let alone = form.is_alone() && view.own_asked == Some(mac);
                     let claims = !form.is_answer() && is_said;
@@ -404,6 +454,7 @@ impl SessionVips {
     }
 
     pub(super) fn forget_witness(&mut self, node: &str) {
+        self.apart.forget(node);
         if let Some(watch) = self.watches.get_mut(node) {
             watch.silent_since = None;
             for view in &mut watch.views {
@@ -415,6 +466,7 @@ impl SessionVips {
     /// A step begins: a node that stood still for a while judges nothing by what it missed before.
     pub(super) fn begin_watches(&mut self) {
         let now = self.step.at.now;
+        self.apart.begin(now);
         for watch in self.watches.values_mut() {
             for view in &mut watch.views {
                 view.witness.begin(now);

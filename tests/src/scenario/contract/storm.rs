@@ -29,6 +29,7 @@ pub fn all() -> Vec<Test<()>> {
         story!("storm", killed, "killed-six-times", 20),
         story!("storm", killed_often, "killed-twenty-times", 20).nightly(),
         story!("storm", doubled, "two-without-election", 20),
+        story!("storm", doubled_for_long, "two-without-election-for-long", 20).nightly(),
         story!("storm", frozen, "frozen-leader-thaws-under-load", 20).nightly(),
         story!("storm", stale, "frozen-twin-thaws-under-load", 20).nightly(),
     ]
@@ -203,13 +204,21 @@ async fn killed_each(ctx: &Ctx<()>, claims: usize, room: usize, times: usize) ->
 }
 
 async fn doubled(ctx: &mut Ctx<()>) -> Result<()> {
-    const CLAIMS: usize = 2_000;
+    two_serve(ctx, 700, 490).await
+}
+
+async fn doubled_for_long(ctx: &mut Ctx<()>) -> Result<()> {
+    two_serve(ctx, 2_000, 1_400).await
+}
+
+/// Two allocators serve so many claims at the same time. `room`: as of a [`Storm`].
+async fn two_serve(ctx: &Ctx<()>, claims: usize, room: usize) -> Result<()> {
     let rig = AllocatorRig::up(Crds::ClusterApi).await?;
     let twins = [rig.start("one").await?, rig.start("two").await?];
-    let storm = Storm::brew(&rig, 1_400).await?;
-    storm.blow(CLAIMS).await?;
+    let storm = Storm::brew(&rig, room).await?;
+    storm.blow(claims).await?;
     ctx.note(&withdrawn(&twins).await?);
-    storm.judge(CLAIMS, ctx).await
+    storm.judge(claims, ctx).await
 }
 
 /// How often two allocators collided.

@@ -98,7 +98,7 @@ fn a_node_that_looks_for_many_new_vips_goes_on_asking_for_its_own() {
     }
 }
 
-/// There is room for one party beside a VIP. Nobody asks for the node's own address, so only its renewals tell that it lives.
+/// There is room for one party beside a VIP, so the node's own address is asked for apart, and its answers tell that it lives.
 #[test]
 fn vips_that_were_deleted_end_no_session_under_a_limit_of_few_frames() {
     for limit in [8, 7, 5] {
@@ -131,6 +131,56 @@ fn a_node_that_answers_nothing_loses_its_vips_under_a_limit() {
         world.hosts[node].unanswering = true;
         world.run(ms(40_000));
         assert!(had.iter().all(|address| !world.carriers(*address).contains(&node)), "limit {limit}");
+    }
+}
+
+/// The agent is killed while the API is away: the short fence takes its VIPs, and its kernel goes on answering for the node's own address.
+#[test]
+fn the_vips_of_a_dead_agent_are_carried_without_the_api_though_its_kernel_answers() {
+    for limit in LIMITS {
+        let world = &mut settled(4, 6, &limited(limit));
+        let node = busiest(world);
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(20_000));
+        let since = world.now;
+        world.hosts[node].running = false;
+        world.run(ms(90_000));
+        let silent = world.worst(6, since, |n| n == 0);
+        assert!(silent < ms(60_000), "limit {limit}: {silent:?}");
+    }
+}
+
+/// A single frame for the node's own address that gets lost, while one of its VIPs does not answer, ends no session.
+#[test]
+fn a_lost_question_for_the_own_address_ends_no_session_under_a_limit_of_few_frames() {
+    for limit in LIMITS {
+        for lost in 0..12 {
+            let world = &mut settled(4, 12, &limited(limit));
+            let node = busiest(world);
+            let silent = *world.hosts[node].carries.keys().next().unwrap();
+            world.hosts[node].hushed = vec![silent];
+            world.run(ms(3_000));
+            world.hosts[node].loses_own = Some(lost);
+            world.run(ms(40_000));
+            let ended = (0..4).map(|n| world.reported(n, |r| matches!(r, Report::EndedOther { .. }))).sum::<usize>();
+            assert_eq!(ended, 0, "limit {limit}, {lost} is lost");
+        }
+    }
+}
+
+/// A gateway that answers nothing hides no silence.
+#[test]
+fn a_gateway_that_answers_nothing_hides_no_dead_node_under_a_limit() {
+    for limit in LIMITS {
+        let world = &mut settled(4, 6, &limited(limit));
+        world.gateway_is_silent = true;
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(20_000));
+        let (since, gone) = (world.now, busiest(world));
+        world.crash(gone);
+        world.run(ms(90_000));
+        let silent = world.worst(6, since, |n| n == 0);
+        assert!(silent < ms(60_000), "limit {limit}: {silent:?}");
     }
 }
 

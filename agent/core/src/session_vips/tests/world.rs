@@ -69,6 +69,10 @@ pub(super) struct Host {
     pub(super) asks_in_vain: bool,
     /// Its kernel answers no probe: requests and announcements leave, and replies do not.
     pub(super) unanswering: bool,
+    /// Its kernel answers for none of these, though it has them.
+    pub(super) hushed: Vec<IpAddr>,
+    /// After so many questions for its own address one is lost.
+    pub(super) loses_own: Option<usize>,
     /// The cable of its first interface is pulled.
     pub(super) pulled: bool,
     pub(super) refuses: Vec<IpAddr>,
@@ -154,6 +158,8 @@ pub(super) struct World {
     pub(super) publish_refused: Option<Failure>,
     /// Writes of this node's member object are refused.
     pub(super) publish_refused_for: Option<String>,
+    /// The gateway answers nothing.
+    pub(super) gateway_is_silent: bool,
     /// Each host has a second interface, on a network of its own.
     pub(super) second_network: bool,
     pub(super) wire: Duration,
@@ -181,6 +187,7 @@ impl World {
             read_only: false,
             publish_refused: None,
             publish_refused_for: None,
+            gateway_is_silent: false,
             second_network: false,
             wire: Duration::from_micros(200),
             kernel_late: ms(1_000),
@@ -208,6 +215,8 @@ impl World {
                 unheard: false,
                 asks_in_vain: false,
                 unanswering: false,
+                hushed: vec![],
+                loses_own: None,
                 pulled: false,
                 refuses: vec![],
                 mute: false,
@@ -577,6 +586,13 @@ impl World {
     }
 
     fn probe(&mut self, n: usize, address: IpAddr, to: Option<Mac>, sender: Sender) {
+        if let Some(asked) = self.hosts.iter_mut().find(|host| host.address == address) {
+            let before = asked.loses_own;
+            asked.loses_own = before.and_then(|more| more.checked_sub(1));
+            if before == Some(0) {
+                return;
+            }
+        }
         let asker = &self.hosts[n];
         let interface = interface_of(address);
         if asker.deaf || asker.unheard || asker.asks_in_vain || interface == FIRST && asker.pulled {
@@ -585,10 +601,13 @@ impl World {
         let others = self.hosts.iter().enumerate().filter(|(m, _)| *m != n && self.hears(*m, n, interface));
         let has = others.filter(|(_, h)| {
             let own = h.own.iter().chain(&h.control_plane).any(|own| *own == address);
-            !h.unanswering && (own || h.address_on(interface) == address || h.carries.contains_key(&address))
+            !h.unanswering
+                && !h.hushed.contains(&address)
+                && (own || h.address_on(interface) == address || h.carries.contains_key(&address))
         });
         let mut answers: Vec<Mac> = has.map(|(_, h)| h.mac).collect();
-        answers.extend((address == GATEWAY && asker.group == 0).then_some(ROUTER));
+        let is_gateway = address == GATEWAY && !self.gateway_is_silent;
+        answers.extend((is_gateway && asker.group == 0).then_some(ROUTER));
         answers.extend(self.stranger.filter(|_| address == vip(0) && asker.group == 0));
         let mut late = ms(0);
         if let Some((_, mac)) =
