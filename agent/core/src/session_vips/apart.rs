@@ -137,8 +137,13 @@ impl SessionVips {
         }
     }
 
-    /// The node's own address of the family of the VIP that is asked for.
+    /// The node's own address of the family of the VIP that is asked for. It matters of a node that renews its session: of one that does
+    /// not, the VIPs tell enough. While the API is away nobody's session can be ended, and who says that nobody hears it is relieved of its
+    /// VIPs without that.
     fn to_ask_apart(&self, node: &str, view: &OneLink) -> Option<IpAddr> {
+        if self.api.away.is_some() || view.link.unheard || self.misses_renewal(node) {
+            return None;
+        }
         let vip = view.address.filter(|_| view.vip && view.witness.is_deciding())?;
         let of = Family::of(vip);
         let address = view.link.addresses.iter().copied().find(|address| Family::of(*address) == of)?;

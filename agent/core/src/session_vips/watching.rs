@@ -312,7 +312,7 @@ impl SessionVips {
     }
 
     /// Whether a node's session was to be renewed, and was not: for two periods. Who does not follow its Lease cannot say.
-    fn misses_renewal(&self, node: &str) -> bool {
+    pub(super) fn misses_renewal(&self, node: &str) -> bool {
         let Some(peer) = self.sessions.get(node) else { return true };
         self.sessions.is_followed(node) && self.step.at.now.since(peer.changed) >= self.rules.retry_period * 2
     }
