@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::SessionVips;
 use super::segment::Family;
@@ -65,6 +66,11 @@ impl Apart {
         self.0.retain(|(of, _), _| of != node);
     }
 
+    /// Windows are so long from now on, on the interface that is asked about.
+    pub(super) fn set_intervals(&mut self, interval: impl Fn(u32) -> Duration) {
+        self.0.values_mut().for_each(|own| own.witness.set_interval(interval(own.interface)));
+    }
+
     /// All of them, with their nodes.
     pub(super) fn all(&mut self) -> impl Iterator<Item = (&String, &mut OwnAddress)> {
         self.0.iter_mut().map(|((node, _), own)| (node, own))
@@ -121,30 +127,31 @@ impl SessionVips {
         let views = watches.iter().flat_map(|(node, watch)| watch.views.iter().map(move |view| (node, view)));
         let mut before = std::mem::take(&mut apart.0);
         for (node, view) in views {
-            let Some(address) = self.to_ask_apart(node, view) else { continue };
             let key = (node.clone(), view.index);
-            let mut own = before.remove(&key).unwrap_or_else(|| OwnAddress {
+            let known = before.remove(&key);
+            let Some(address) = self.to_ask_apart(node, view, known.as_ref().map(|own| own.address)) else { continue };
+            let fresh = || OwnAddress {
                 interface: view.index,
                 address,
                 witness: view.witness.for_another(self.step.at.now, address),
                 waits_since: None,
                 turn: 0,
-            });
-            if own.witness.is_closed() {
-                own.address = address;
-            }
-            apart.0.insert(key, own);
+            };
+            apart.0.insert(key, known.unwrap_or_else(fresh));
         }
     }
 
     /// The node's own address of the family of the VIP that is asked for. It matters of a node that renews its session: of one that does
-    /// not, the VIPs tell enough. While the API is away nobody's session can be ended, and who says that nobody hears it is relieved of its
-    /// VIPs without that.
-    fn to_ask_apart(&self, node: &str, view: &OneLink) -> Option<IpAddr> {
-        if self.api.away.is_some() || view.link.unheard || self.misses_renewal(node) {
+    /// not, the VIPs tell enough. Who says that nobody hears it is relieved of its VIPs without that.
+    fn to_ask_apart(&self, node: &str, view: &OneLink, now_asked: Option<IpAddr>) -> Option<IpAddr> {
+        if view.link.unheard || self.misses_renewal(node) {
             return None;
         }
         let vip = view.address.filter(|_| view.vip && view.witness.is_deciding())?;
+        if now_asked.is_some() {
+            // VIPs of both families have their turns, and each turn would begin the count anew.
+            return now_asked;
+        }
         let of = Family::of(vip);
         let address = view.link.addresses.iter().copied().find(|address| Family::of(*address) == of)?;
         // Where there is no third party, the own address is asked for in its place.
@@ -154,7 +161,6 @@ impl SessionVips {
     /// Opens a window for a node's own address, or answers when to try again.
     pub(super) fn open_apart(&mut self, node: &str, own: &mut OwnAddress) -> Result<(), Time> {
         let (now, interface) = (self.step.at.now, own.interface);
-        own.witness.set_addresses(Some(own.address));
         own.witness.set_senders(self.own_sender(interface), Looks::default());
         let parties: Vec<Party> = if own.witness.asks_parties() {
             self.third_parties(interface, Family::of(own.address), Some(node), 1, own.turn)

@@ -44,10 +44,12 @@ impl SessionVips {
         for view in self.watches.values().flat_map(|watch| &watch.views) {
             *counts.entry(view.index).or_default() += 1;
         }
+        let rules = &self.rules;
+        let interval = |index| rules.witness_interval_for(counts.get(&index).copied().unwrap_or(1));
         for view in self.watches.values_mut().flat_map(|watch| &mut watch.views) {
-            let watched = counts.get(&view.index).copied().unwrap_or(1);
-            view.witness.set_interval(self.rules.witness_interval_for(watched));
+            view.witness.set_interval(interval(view.index));
         }
+        self.apart.set_intervals(interval);
     }
 
     fn choose_watch(&mut self, node: String, place: u32) {

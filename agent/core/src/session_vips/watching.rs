@@ -86,7 +86,7 @@ pub(super) struct OneLink {
     /// How often those that were asked did not answer. Under a limit of few frames one is asked at a time: another one only then, for
     /// a gateway that never answers would hide each time what the window before has shown.
     pub(super) unheard_parties: usize,
-    /// Whether the own address was asked for in one of them: under a limit of few frames there may be no room, and it is asked for
+    /// Whether the own address was asked for in the last of them: under a limit of few frames there may be no room, and it is asked for
     /// [apart](super::apart).
     pub(super) asked_own: bool,
 }
@@ -293,7 +293,11 @@ impl SessionVips {
         (view.own_asked, view.own_verified) = (asked_at, own_named.filter(|mac| asked_at == Some(*mac)));
         view.own_named = None;
         view.witness.open(now);
-        view.asked_own = view.unreached > 0 && view.asked_own || own_asked;
+        if own_asked && !view.asked_own {
+            // One miss may count without that question, no more.
+            view.unreached = view.unreached.min(1).min(self.rules.witness_misses.saturating_sub(1));
+        }
+        view.asked_own = own_asked;
         view.reached = false;
         Ok(())
     }
@@ -342,7 +346,9 @@ impl SessionVips {
         let room = self.rules.probes_each().map_or(usize::MAX, |most| most - 1);
         let of = view.address.map_or_else(|| self.family_on(view.index), Family::of);
         let turn = if self.rules.frames_per_second.is_some() { view.unheard_parties } else { view.turn };
-        let mut parties = self.third_parties(view.index, of, Some(node), room, turn);
+        // Under a limit of frames gateways come first: the own address must not take the place of the next one in turn.
+        let third = room - usize::from(view.vip && own.is_some() && room > 1);
+        let mut parties = self.third_parties(view.index, of, Some(node), third, turn);
         if view.vip {
             // The node's own address tells whether the segment works, and whether the node is still there. Another party is asked
             // first: under a limit of few frames there is room for one only.

@@ -16,7 +16,7 @@ use crate::time::Time;
 
 /// Limits that a node has: the default of switches, half of it, what is left of that beside a control plane, and limits of
 /// switches that allow more.
-const LIMITS: [u32; 8] = [3, 4, 5, 7, 15, 30, 100, 1_000];
+const LIMITS: [u32; 9] = [3, 4, 5, 7, 10, 15, 30, 100, 1_000];
 
 fn limited(limit: u32) -> Rules {
     Rules { frames_per_second: Some(limit), ..Rules::default() }
@@ -150,15 +150,31 @@ fn the_vips_of_a_dead_agent_are_carried_without_the_api_though_its_kernel_answer
     }
 }
 
-/// A single frame for the node's own address that gets lost, while one of its VIPs does not answer, ends no session.
+/// Nor is a node's session ended when the last of its VIPs goes, and its own address is asked for in their place.
+#[test]
+fn the_last_vips_that_were_deleted_end_no_session_under_a_limit() {
+    for limit in LIMITS {
+        for behind in [2_000, 3_000, 4_000, 6_000, 10_000] {
+            let world = &mut settled(2, 12, &limited(limit));
+            let node = busiest(world);
+            world.hosts[1 - node].behind = ms(behind);
+            let had: Vec<_> = world.hosts[node].carries.keys().copied().collect();
+            had.into_iter().for_each(|address| world.delete(address));
+            world.run(ms(20_000));
+            let ended = world.reported(1 - node, |r| matches!(r, Report::EndedOther { .. }));
+            assert_eq!(ended, 0, "limit {limit}, {behind} ms behind");
+        }
+    }
+}
+
+/// A single frame for the node's own address that gets lost, while none of its VIPs answers, ends no session.
 #[test]
 fn a_lost_question_for_the_own_address_ends_no_session_under_a_limit_of_few_frames() {
     for limit in LIMITS {
         for lost in 0..12 {
             let world = &mut settled(4, 12, &limited(limit));
             let node = busiest(world);
-            let silent = *world.hosts[node].carries.keys().next().unwrap();
-            world.hosts[node].hushed = vec![silent];
+            world.hosts[node].hushed = world.hosts[node].carries.keys().copied().collect();
             world.run(ms(3_000));
             world.hosts[node].loses_own = Some(lost);
             world.run(ms(40_000));
