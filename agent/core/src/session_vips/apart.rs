@@ -53,7 +53,11 @@ impl Apart {
 
     /// Closes the windows whose time is over. Answers whether one was missed.
     pub(super) fn end_windows(&mut self, now: Time) -> bool {
-        self.0.values_mut().fold(false, |missed, own| own.end_window(now) || missed)
+        let mut missed = false;
+        for own in self.0.values_mut() {
+            missed |= own.end_window(now);
+        }
+        missed
     }
 
     /// A step begins: see [`Witness::begin`].
