@@ -124,13 +124,17 @@ fn vips_that_were_deleted_end_no_session_under_a_limit_of_few_frames() {
 /// Its requests leave, its session is renewed, and clients ask for its VIPs in vain.
 #[test]
 fn a_node_that_answers_nothing_loses_its_vips_under_a_limit() {
-    for limit in [6, 7, 8, 15, 30] {
-        let world = &mut settled(4, 6, &limited(limit));
-        let node = busiest(world);
-        let had: Vec<_> = world.hosts[node].carries.keys().copied().collect();
-        world.hosts[node].unanswering = true;
-        world.run(ms(40_000));
-        assert!(had.iter().all(|address| !world.carriers(*address).contains(&node)), "limit {limit}");
+    for limit in [6, 7, 8, 10, 15, 30] {
+        for gateway_is_silent in [false, true] {
+            let world = &mut settled(4, 6, &limited(limit));
+            world.gateway_is_silent = gateway_is_silent;
+            let node = busiest(world);
+            let had: Vec<_> = world.hosts[node].carries.keys().copied().collect();
+            world.hosts[node].unanswering = true;
+            world.run(ms(40_000));
+            let left = had.iter().filter(|address| world.carriers(**address).contains(&node)).count();
+            assert_eq!(left, 0, "limit {limit}, the gateway answers: {}", !gateway_is_silent);
+        }
     }
 }
 
