@@ -171,6 +171,12 @@ impl Peers {
         these
     }
 
+    /// Whether that peer has not answered the last question.
+    #[must_use]
+    pub fn is_unanswered(&self, peer: &str) -> bool {
+        self.all.get(peer).is_some_and(Peer::is_unanswered)
+    }
+
     /// How that peer is asked next.
     #[must_use]
     pub fn next_ask(&self, peer: &str) -> Ask {
@@ -212,12 +218,15 @@ impl Peer {
     }
 
     fn next_ask(&self) -> Ask {
-        let unanswered = self.asked.is_some() && self.asked > self.heard;
         match self.named {
             Some(mac) => Ask::At(mac),
-            None if unanswered && !self.by_broadcast => Ask::Everybody,
+            None if self.is_unanswered() && !self.by_broadcast => Ask::Everybody,
             None => Ask::Alone,
         }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.asked.is_some() && self.asked > self.heard
     }
 
     fn due(&self, silent: bool, anew: Time) -> Time {

@@ -27,6 +27,8 @@ pub struct Service {
     pub uid: Uid,
     /// Its resource version.
     pub version: Version,
+    /// When it was created, in seconds since 1970; 0: unknown.
+    pub created: i64,
     /// The Service has a deletion timestamp.
     pub deleting: bool,
     /// The Service has the finalizer [`crate::words::CLEANUP`].

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
-use mooring_allocator_core::pool::{Plan, Standing};
+use mooring_allocator_core::pool::{Network, Plan, Standing};
 
 use crate::configmap::Config;
 use crate::families::place;
@@ -59,10 +59,26 @@ impl Pool {
     #[must_use]
     pub fn admits(&self, namespace: &str) -> bool {
         if !self.reference.kind.global() {
-            return &*self.reference.namespace == namespace;
+            return &*self.reference.namespace == namespace && !self.is_apart();
         }
         let allowed = |plan: &Plan| plan.allowed_namespaces.as_ref().is_none_or(|names| names.contains(namespace));
         self.known().is_some_and(allowed)
+    }
+
+    /// Whether the pool is a namespace's and names a network. Services share the cluster's nodes: whoever may make pools in one
+    /// namespace must not give its Services what those of another have.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        let names_one = |plan: &Plan| matches!(plan.network, Network::Named(_));
+        !self.reference.kind.global() && self.known().is_some_and(names_one)
+    }
+
+    /// Why such a pool serves no Services.
+    pub(crate) fn told_apart(&self) -> String {
+        format!(
+            "{} names a network, and Services have addresses of the cluster-wide pools' network alone",
+            self.reference
+        )
     }
 
     /// The family of the pool's addresses.
@@ -368,6 +384,7 @@ fn unfit(named: &[&Pool], service: &Service, namespace: &str, family: Family) ->
     let why = |pool: &&Pool| match &pool.plan {
         Err(why) => format!("{} cannot be used: {why}", pool.reference),
         Ok(_) if pool.deleting => format!("{} is being deleted", pool.reference),
+        Ok(_) if pool.is_apart() => pool.told_apart(),
         Ok(_) if !pool.admits(own) => format!("{} does not serve namespace {own}", pool.reference),
         Ok(_) if !pool.serves(namespace) => format!("{} does not serve namespace {namespace}", pool.reference),
         Ok(_) => format!("{} has no {family} address", pool.reference),

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::meta::{ConditionJson, Meta, Texts};
 use super::names::Names;
+use super::own_annotations;
 use super::text::Text;
 
 /// A Service, as the API server sends it.
@@ -100,6 +101,7 @@ impl ServiceJson<'_> {
             key: Key { namespace: names.text(&meta.namespace), name: Arc::from(&*meta.name) },
             uid: Uid::from(&*meta.uid),
             version: Version::from(&*meta.resource_version),
+            created: meta.creation_timestamp.as_deref().and_then(own_annotations::read_moment).unwrap_or(0),
             deleting: meta.deletion_timestamp.is_some(),
             cleanup: meta.finalizers.iter().flatten().any(|one| &**one == words::CLEANUP),
             load_balancer: &*spec.kind == "LoadBalancer",

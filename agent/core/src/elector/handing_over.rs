@@ -8,7 +8,6 @@ use super::leaving::{LISTEN, Leaving};
 use super::service::{ASK_AGAIN, Found};
 use super::{Elector, Role};
 use crate::action::{Action, HandsOver, Report};
-use crate::evidence::Sender;
 use crate::lease::Participant;
 use crate::planted::planted;
 use crate::time::Time;
@@ -57,9 +56,15 @@ impl Elector {
 
     fn look_for_successor(&mut self) {
         self.ask_peers(ASK_WITHIN);
-        let peers: Vec<IpAddr> = self.peers().collect();
-        for address in peers {
-            self.act(Action::Probe { address, to: None, sender: Sender::Unspecified });
+        let peers: Vec<IpAddr> = self.peers().filter(|address| self.is_of_vips(*address)).collect();
+        let most = self.most_looked_for();
+        // Under a limit of frames a few of them at a time: whoever is ready over TCP and takes part is enough in the end.
+        let many = most < peers.len();
+        let first = if many { self.service.looks.wrapping_mul(most) % peers.len() } else { 0 };
+        self.service.looks = self.service.looks.wrapping_add(1);
+        for address in peers.iter().cycle().skip(first).take(most.min(peers.len())).copied() {
+            let (to, sender) = (self.mac_of(address), self.own_sender());
+            self.act(Action::Probe { address, to, sender });
         }
         self.mark_leaving(Some(self.step.at.now));
     }

@@ -86,7 +86,7 @@ impl Elector {
 
     /// So many VIPs are looked for at a time. Under a limit of frames, as many as may leave with a third party: those that were not
     /// asked for before a take are asked for after it.
-    fn most_looked_for(&self) -> usize {
+    pub(super) fn most_looked_for(&self) -> usize {
         self.rules.probes_each().map_or(usize::MAX, |each| each.saturating_sub(PARTIES_LIMITED).max(1))
     }
 

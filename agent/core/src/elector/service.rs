@@ -27,6 +27,8 @@ pub(super) struct Service {
     pub(super) not_taken: u32,
     /// How many looks in a row have found healthy API servers, and no participant that they belong to.
     pub(super) unnamed: u32,
+    /// How often peers were asked for then.
+    pub(super) looks: usize,
 }
 
 /// What an unhealthy holder found when it asked its peers last.

@@ -91,9 +91,19 @@ impl Rotation {
         self.0.map_or(0, |(at, turn)| if at == now { turn } else { turn.wrapping_add(1) })
     }
 
+    /// Those that were asked last.
+    pub(super) fn last(self) -> usize {
+        self.0.map_or(0, |(_, turn)| turn)
+    }
+
     /// These are asked now.
     pub(super) fn asked(&mut self, now: Time) {
-        self.0 = Some((now, self.turn(now)));
+        *self = self.after(now, self.turn(now));
+    }
+
+    /// After those of this turn were asked.
+    pub(super) const fn after(self, now: Time, turn: usize) -> Self {
+        Self(Some((now, turn)))
     }
 }
 

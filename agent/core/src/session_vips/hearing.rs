@@ -1,6 +1,9 @@
 //! Whether this node hears enough of the others to carry VIPs while the API is silent: [`crate::peers`] has the rule. For VIPs of
 //! Services one other node is enough, so nobody needs to know which one: all others count as one peer.
 
+use std::time::Duration;
+
+use super::asking::Rotation;
 use super::hold::{Basis, Hold};
 use super::turns::Asker;
 use super::{Report, SessionVips};
@@ -14,13 +17,21 @@ use crate::planted::planted;
 use crate::schedule::is_burst_on;
 use crate::time::Time;
 
+/// Under a limit of frames the others are asked after so many other questions at the latest.
+const QUESTIONS: u32 = 5;
+
 /// All other nodes, as one peer.
 pub(super) const OTHERS: &str = "others";
 
 impl SessionVips {
     /// Whether this node may go on without the API, as far as the other nodes tell.
     pub(super) fn hears_enough(&self) -> bool {
-        self.heard_enough_since(self.step.at.now - HEARD)
+        self.heard_enough_since(self.step.at.now - self.heard_within())
+    }
+
+    /// Within this time an answer counts as heard now. Under a limit of few frames the questions wait for one another.
+    fn heard_within(&self) -> Duration {
+        self.rules.probe_spacing().map_or(HEARD, |spacing| HEARD.max(spacing * QUESTIONS))
     }
 
     /// The same by those that were heard since then.
@@ -121,13 +132,16 @@ impl SessionVips {
     fn ask_others(&mut self, silent: bool) {
         let now = self.step.at.now;
         let ask = self.segment.peers.next_ask(OTHERS);
+        // Limited frames go to who has answered: one is enough, and another one may be dead.
+        let stays = self.rules.frames_per_second.is_some() && !self.segment.peers.is_unanswered(OTHERS);
+        let turn = |rotation: Rotation| if stays { rotation.last() } else { rotation.turn(now) };
         let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
         let mut waits = false;
         for index in up.collect::<Vec<_>>() {
             let rotation = self.asking.peers.get(&index).copied().unwrap_or_default();
             let parties = match ask {
                 Ask::At(mac) => self.party_at(index, mac).into_iter().collect(),
-                Ask::Alone | Ask::Everybody => self.others_to_ask(index, rotation.turn(now)),
+                Ask::Alone | Ask::Everybody => self.others_to_ask(index, turn(rotation)),
             };
             if parties.is_empty() {
                 continue;
@@ -143,7 +157,7 @@ impl SessionVips {
             self.asking.round.insert(index, (again, room.is_ok()));
             waits |= room.is_err();
             if room.is_ok() {
-                self.asking.peers.entry(index).or_default().asked(now);
+                self.asking.peers.insert(index, rotation.after(now, turn(rotation)));
                 self.segment.asked(now, index, Sender::Own, &parties);
                 let sender = self.own_sender(index);
                 let to = |party: Party| match ask {

@@ -193,6 +193,13 @@ impl Machine {
             services.filter(|service| self.is_from_before(service) == Some(live)).map(|s| s.key.clone()).collect()
         };
         (self.takeover.unsettled, self.takeover.asking) = (of(true), of(false));
+        self.takeover.recorded.clear();
+        for key in &self.takeover.unsettled {
+            let recorded = self.services.get(key).map(|slot| record::read(slot.service.notes.record.as_deref()));
+            for (_, ip) in recorded.into_iter().flatten() {
+                self.takeover.recorded.entry(ip).or_default().insert(key.clone());
+            }
+        }
         if planted(Flaw::AskingDoesNotCount) {
             self.takeover.asking.clear();
         }

@@ -179,6 +179,13 @@ impl Machine {
             return Err(Trouble::new(Reason::Allocating, format!("{told} is gone"), []));
         };
         let until = [Topic::Claim(claim.clone())];
+        if let Some(pool) = self.seen.pools.get(&slot.pool).filter(|pool| pool.is_apart()) {
+            return Err(Trouble::new(
+                Reason::PoolNotUsable,
+                pool.told_apart(),
+                [Topic::Claim(claim.clone()), Topic::Pools],
+            ));
+        }
         if let (true, Some(address)) =
             (slot.belongs_to(&(service.key.clone(), service.uid.clone())), self.address_of(claim))
             && let Some(ip) = address.address

@@ -489,6 +489,15 @@ impl Machine {
         together && record::shared(&service.notes, &other.notes, ip)
     }
 
+    /// An older Service that has a record of an address, too, and has not claimed it yet since this allocator leads: whoever may make a
+    /// Service can write a record of what a restored one had, and only later.
+    fn older_of_record(&self, service: &Service, ip: IpAddr) -> Option<&Key> {
+        let created = |key: &Key| self.services.get(key).map(|slot| slot.service.created);
+        let all = self.takeover.recorded.get(&ip)?.iter().filter(|key| self.takeover.unsettled.contains(*key));
+        let mut older = all.filter(|key| created(key).is_some_and(|at| at < service.created));
+        older.find(|key| !self.had_it_with(service, key, ip))
+    }
+
     /// Why an address without a claim is not for this Service.
     pub(super) fn reserved_for(&self, service: &Service, ip: IpAddr) -> Option<Trouble> {
         let (reason, message) = match self.seen.reserved.get(&ip) {
@@ -502,11 +511,12 @@ impl Machine {
             ),
             None => {
                 // The Service's own record does not count: whoever may edit the Service can write one. Of Services with one record, of
-                // which none shows the address yet, none waits for the others.
+                // which none shows the address yet, none waits for the others, unless the other is older, and about to get what it had.
                 let recorded = record::names(&service.notes, ip);
                 let as_much =
                     |other: &Key| recorded && (self.only_awaits(other, ip) || self.had_it_with(service, other, ip));
-                let other = self.shown_by(ip, |other| *other == service.key || as_much(other))?;
+                let older = self.older_of_record(service, ip).filter(|_| recorded);
+                let other = older.or_else(|| self.shown_by(ip, |other| *other == service.key || as_much(other)))?;
                 let other = other.told_in(&service.key.namespace, "Service");
                 let message = format!("{other} has {ip} by its status or its record: ask for another address");
                 (Reason::AddressTaken, message)

@@ -142,6 +142,8 @@ pub(super) struct Takeover {
     /// Services that ask for an address, had none when this allocator began to lead, and have not claimed it yet: no
     /// Service that asks for none gets an address meanwhile.
     pub(super) asking: BTreeSet<Key>,
+    /// Those whose record names an address, when this allocator began to lead.
+    pub(super) recorded: BTreeMap<IpAddr, BTreeSet<Key>>,
     /// The end of these waits.
     pub(super) settles_by: Option<Duration>,
     /// Addresses from before that are in no pool, and who had them.

@@ -20,6 +20,7 @@ pub(crate) fn service(namespace: &str, name: &str) -> Service {
         key: Key::new(namespace, name),
         uid: Uid::from(&*format!("uid-{namespace}-{name}")),
         version: Version::from("1"),
+        created: 0,
         deleting: false,
         cleanup: false,
         load_balancer: true,

@@ -166,7 +166,8 @@ impl Index {
                 meta.finalizers = Some(vec![finalizers(new.pool.kind, ClaimKind::ClusterApi).address.to_owned()]);
                 let mut notes = BTreeMap::from([(annotations::ATTEMPT.to_owned(), own_annotations::attempt(attempt))]);
                 // Agents advertise this address, and follow the pool's texts.
-                if claim.retained.service.is_some()
+                let service = claim.retained.service.as_ref().filter(|_| self.serves_services(&new.pool));
+                if service.is_some()
                     && let Some(pool) = self.pools.get(&new.pool)
                 {
                     notes.extend(placement_hints::copied(&pool.seen.hints()));
@@ -175,11 +176,8 @@ impl Index {
                 let cluster =
                     claim.retained.cluster.as_ref().map(|name| (labels::CLUSTER_NAME.to_owned(), name.to_string()));
                 // Agents advertise addresses with this label.
-                let family = claim
-                    .retained
-                    .service
-                    .as_ref()
-                    .map(|service| (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned()));
+                let family =
+                    service.map(|service| (words::SERVICE_FAMILY.to_owned(), family_label(service.family).to_owned()));
                 let all: BTreeMap<String, String> = cluster.into_iter().chain(family).collect();
                 meta.labels = (!all.is_empty()).then_some(all);
             }
@@ -237,6 +235,12 @@ impl Index {
         })
     }
 
+    /// Whether agents may advertise the pool's addresses. Of a namespace's pool that names a network they may not: whoever may make such
+    /// a pool and claims of it could have them advertise what another namespace's Service has.
+    fn serves_services(&self, pool: &PoolRef) -> bool {
+        pool.kind.global() || self.pools.get(pool).is_none_or(|pool| !pool.seen.names_a_network())
+    }
+
     fn adopt(&self, target: &Target, attempt: &Attempt) -> Prepared {
         let Some(claim) = self.claim(&attempt.claim) else { return Prepared::Stale };
         let mut change = MetaChange::new()
@@ -249,7 +253,7 @@ impl Index {
         if let Some(cluster) = &claim.retained.cluster {
             change = change.label(labels::CLUSTER_NAME, cluster);
         }
-        if let Some(service) = &claim.retained.service {
+        if let Some(service) = claim.retained.service.as_ref().filter(|_| self.serves_services(&claim.pool)) {
             change = change.label(words::SERVICE_FAMILY, family_label(service.family));
         }
         let Some(path) = self.address_path(target) else { return Prepared::Stale };

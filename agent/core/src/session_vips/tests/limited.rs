@@ -188,6 +188,27 @@ fn a_lost_question_for_the_own_address_ends_no_session_under_a_limit_of_few_fram
     }
 }
 
+/// One node dies while the API is away. The others hear one another, and go on.
+#[test]
+fn who_lives_keeps_its_vips_when_a_node_dies_without_an_api() {
+    for limit in LIMITS {
+        for nodes in [3, 5] {
+            let world = &mut settled(nodes, nodes * 2, &limited(limit));
+            world.set_api_everywhere(Api::Refused);
+            world.run(ms(16_000));
+            let gone = busiest(world);
+            let lost: Vec<_> = world.hosts[gone].carries.keys().copied().collect();
+            let since = world.now;
+            world.crash(gone);
+            world.run(ms(120_000));
+            for address in (0..nodes * 2).map(vip).filter(|address| !lost.contains(address)) {
+                let silent = world.time_with(address, since, |n| n == 0);
+                assert!(silent.is_zero(), "limit {limit}, {nodes} nodes, {address}: {silent:?}");
+            }
+        }
+    }
+}
+
 /// A gateway that answers nothing hides no silence.
 #[test]
 fn a_gateway_that_answers_nothing_hides_no_dead_node_under_a_limit() {

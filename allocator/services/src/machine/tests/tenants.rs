@@ -1,10 +1,14 @@
 //! What a tenant can write about its own objects, against what is others'.
 
+use std::sync::Arc;
+
 use mooring_allocator_core::block::Family;
 use mooring_allocator_core::names::{Key, PoolKind, PoolRef};
+use mooring_allocator_core::pool::{Network, PoolSpec};
 
 use super::world::{World, ip};
-use crate::machine::testing::{StoredClaim, address, service};
+use crate::machine::testing::{StoredClaim, address, pool, service};
+use crate::notes::Notes;
 use crate::objects::{Ingress, Member, Service};
 use crate::{naming, record};
 
@@ -157,6 +161,59 @@ fn restored(namespace: &str, name: &str, had: &str) -> Service {
     let mut one = service(namespace, name);
     one.notes.record = Some(format!("{namespace}/{name}-0123456789-ipv4={had}").into());
     one
+}
+
+/// Whoever may make Services writes a record of what others had, after these were restored.
+#[test]
+fn of_services_with_one_record_the_older_one_has_the_address() {
+    for (name, made) in [("web", [100, 200]), ("web", [200, 100]), ("a", [100, 200]), ("z", [200, 100])] {
+        let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
+        let one = world.apply(Service { created: made[0], ..restored("shop", "web", "10.0.0.5") });
+        let other = world.apply(Service { created: made[1], ..restored("evil", name, "10.0.0.5") });
+        world.start();
+        world.later(60);
+        let (older, younger) = if made[0] < made[1] { (one, other) } else { (other, one) };
+        assert_eq!(world.shows(&older), "10.0.0.5");
+        assert!(!["", "10.0.0.5"].contains(&world.shows(&younger).as_str()), "{}", world.shows(&younger));
+    }
+}
+
+/// A pool that its namespace's people have made, of a network of their own, with an address that another namespace's Service has.
+#[test]
+fn a_pool_of_a_namespace_with_a_network_serves_no_services() {
+    for default in [true, false] {
+        let mut world = World::without_config().with_pool("10.0.0.1-10.0.0.9");
+        world.start();
+        let web = world.apply(service("victim", "web"));
+        world.run();
+        assert_eq!(world.shows(&web), "10.0.0.1");
+        let mut own = PoolSpec { addresses: vec!["10.0.0.1".to_owned()], prefix: 16, ..PoolSpec::default() };
+        own.policy.network = Network::Named("theirs".to_owned());
+        let mut theirs = pool("theirs", &["10.0.0.1"]);
+        theirs.reference = Arc::new(PoolRef::new(PoolKind::InClusterIPPool, "evil", "theirs"));
+        theirs.default = default;
+        let reference = theirs.reference.clone();
+        world.pool(theirs, own);
+        world.run();
+        let mut trap = service("evil", "web");
+        trap.notes.pool = (!default).then(|| "theirs".into());
+        let trap = world.apply(trap);
+        world.later(60);
+        if default {
+            assert_eq!(world.shows(&trap), "10.0.0.2", "of the pool for all");
+        } else {
+            world.refused(&trap, "PoolNotUsable", "InClusterIPPool theirs names a network");
+            assert_eq!(world.shows(&trap), "");
+        }
+        // Nor does a claim that somebody has made by hand.
+        let by_hand = world.apply(Service { notes: Notes::default(), ..service("evil", "by-hand") });
+        let member = (by_hand.clone(), world.services[&by_hand].uid.clone());
+        assert_eq!(world.pools.keys().next(), Some(&reference));
+        forged(&mut world, "evil", vec![member]);
+        world.start();
+        world.later(60);
+        assert_ne!(world.shows(&by_hand), "10.0.0.1");
+    }
 }
 
 #[test]
