@@ -28,7 +28,7 @@ pub struct Service {
     /// Its resource version.
     pub version: Version,
     /// When it was created, in seconds since 1970; 0: unknown.
-    pub created: i64,
+    pub created: u64,
     /// The Service has a deletion timestamp.
     pub deleting: bool,
     /// The Service has the finalizer [`crate::words::CLEANUP`].

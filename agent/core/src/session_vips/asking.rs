@@ -98,11 +98,11 @@ impl Rotation {
 
     /// These are asked now.
     pub(super) fn asked(&mut self, now: Time) {
-        *self = self.after(now, self.turn(now));
+        *self = Self::after(now, self.turn(now));
     }
 
     /// After those of this turn were asked.
-    pub(super) const fn after(self, now: Time, turn: usize) -> Self {
+    pub(super) const fn after(now: Time, turn: usize) -> Self {
         Self(Some((now, turn)))
     }
 }

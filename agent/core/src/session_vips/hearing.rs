@@ -157,7 +157,7 @@ impl SessionVips {
             self.asking.round.insert(index, (again, room.is_ok()));
             waits |= room.is_err();
             if room.is_ok() {
-                self.asking.peers.insert(index, rotation.after(now, turn(rotation)));
+                self.asking.peers.insert(index, Rotation::after(now, turn(rotation)));
                 self.segment.asked(now, index, Sender::Own, &parties);
                 let sender = self.own_sender(index);
                 let to = |party: Party| match ask {

@@ -163,7 +163,9 @@ fn the_last_vips_that_were_deleted_end_no_session_under_a_limit() {
             let node = busiest(world);
             world.hosts[1 - node].behind = ms(behind);
             let had: Vec<_> = world.hosts[node].carries.keys().copied().collect();
-            had.into_iter().for_each(|address| world.delete(address));
+            for address in had {
+                world.delete(address);
+            }
             world.run(ms(20_000));
             let ended = world.reported(1 - node, |r| matches!(r, Report::EndedOther { .. }));
             assert_eq!(ended, 0, "limit {limit}, {behind} ms behind");

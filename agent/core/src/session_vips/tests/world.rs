@@ -132,6 +132,7 @@ pub(super) enum Ports {
     Isolated,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "they are independent faults, not one state")]
 pub(super) struct World {
     pub(super) now: Time,
     pub(super) hosts: Vec<Host>,
