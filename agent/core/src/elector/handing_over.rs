@@ -62,8 +62,10 @@ impl Elector {
         let many = most < peers.len();
         let first = if many { self.service.looks.wrapping_mul(most) % peers.len() } else { 0 };
         self.service.looks = self.service.looks.wrapping_add(1);
+        self.service.looked_for.retain(|address, _| peers.contains(address));
         for address in peers.iter().cycle().skip(first).take(most.min(peers.len())).copied() {
             let (to, sender) = (self.mac_of(address), self.own_sender());
+            self.service.looked_for.insert(address, self.step.at.now);
             self.act(Action::Probe { address, to, sender });
         }
         self.mark_leaving(Some(self.step.at.now));
@@ -160,12 +162,19 @@ impl Elector {
         let now = self.step.at.now;
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|(at, _)| now.since(*at) <= HEARD_FRESH);
         let heard = |p: &Participant| p.addresses.iter().any(heard);
+        // Of those that are not heard now, rather one that was not asked yet than one that did not answer.
+        let is_silent =
+            |(address, asked): (&IpAddr, &Time)| self.segment.third_heard.get(address).is_none_or(|(at, _)| at < asked);
+        let silent = |p: &Participant| {
+            let asked = p.addresses.iter().filter_map(|address| self.service.looked_for.get_key_value(address));
+            asked.into_iter().any(is_silent)
+        };
         let by_interface = |p: &Participant| p.addresses.iter().any(|address| healthy.contains(address));
         let well = |p: &Participant| if planted!(MatchesByInterface) { by_interface(p) } else { p.serves_at(healthy) };
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);
         let alive = |p: &Participant| heard(p) || well(p) && !planted!(OnlyWhoIsHeard);
         let mut live: Vec<_> = all.filter(|(_, p)| alive(p)).collect();
-        live.sort_by_key(|(name, p)| (!well(p), !heard(p), self.shares_address(name)));
+        live.sort_by_key(|(name, p)| (!well(p), !heard(p), silent(p), self.shares_address(name)));
         let (name, participant) = live.first()?;
         (self.process.is_ending() || well(participant)).then(|| (*name).clone())
     }

@@ -1,5 +1,6 @@
 //! The health of the service behind the VIPs: this node's, and the peers'.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(super) struct Service {
     pub(super) unnamed: u32,
     /// How often peers were asked for then.
     pub(super) looks: usize,
+    /// Who was asked for then, and when last: under a limit of frames a few of them each time.
+    pub(super) looked_for: BTreeMap<IpAddr, Time>,
 }
 
 /// What an unhealthy holder found when it asked its peers last.

@@ -17,8 +17,9 @@ use crate::planted::planted;
 use crate::schedule::is_burst_on;
 use crate::time::Time;
 
-/// Under a limit of frames the others are asked after so many other questions at the latest.
-const QUESTIONS: u32 = 5;
+/// Under a limit of frames the questions wait for one another, and some are for nodes that are dead: so many may go unanswered, for so long
+/// at most.
+const QUESTIONS: (u32, Duration) = (8, Duration::from_secs(5));
 
 /// All other nodes, as one peer.
 pub(super) const OTHERS: &str = "others";
@@ -29,9 +30,10 @@ impl SessionVips {
         self.heard_enough_since(self.step.at.now - self.heard_within())
     }
 
-    /// Within this time an answer counts as heard now. Under a limit of few frames the questions wait for one another.
+    /// Within this time an answer counts as heard now.
     fn heard_within(&self) -> Duration {
-        self.rules.probe_spacing().map_or(HEARD, |spacing| HEARD.max(spacing * QUESTIONS))
+        let (questions, most) = QUESTIONS;
+        self.rules.probe_spacing().map_or(HEARD, |spacing| HEARD.max(spacing.saturating_mul(questions).min(most)))
     }
 
     /// The same by those that were heard since then.
@@ -133,7 +135,8 @@ impl SessionVips {
         let now = self.step.at.now;
         let ask = self.segment.peers.next_ask(OTHERS);
         // Limited frames go to who has answered: one is enough, and another one may be dead.
-        let stays = self.rules.frames_per_second.is_some() && !self.segment.peers.is_unanswered(OTHERS);
+        let answers = matches!(ask, Ask::At(_)) || !self.segment.peers.is_unanswered(OTHERS);
+        let stays = self.rules.frames_per_second.is_some() && answers;
         let turn = |rotation: Rotation| if stays { rotation.last() } else { rotation.turn(now) };
         let up = self.node.interfaces.iter().filter(|interface| interface.link.up).map(|interface| interface.index);
         let mut waits = false;

@@ -211,6 +211,27 @@ fn who_lives_keeps_its_vips_when_a_node_dies_without_an_api() {
     }
 }
 
+/// All but two die, one after the other.
+#[test]
+fn the_last_two_that_live_find_each_other_and_keep_their_vips_without_an_api() {
+    for limit in LIMITS {
+        let world = &mut settled(5, 10, &limited(limit));
+        world.set_api_everywhere(Api::Refused);
+        world.run(ms(16_000));
+        let had: Vec<_> = world.hosts[3].carries.keys().chain(world.hosts[4].carries.keys()).copied().collect();
+        let since = world.now;
+        for n in 0..3 {
+            world.crash(n);
+            world.run(ms(700));
+        }
+        world.run(ms(120_000));
+        for address in &had {
+            let silent = world.time_with(*address, since, |n| n == 0);
+            assert!(silent.is_zero(), "limit {limit}, {address}: {silent:?}");
+        }
+    }
+}
+
 /// A gateway that answers nothing hides no silence.
 #[test]
 fn a_gateway_that_answers_nothing_hides_no_dead_node_under_a_limit() {
