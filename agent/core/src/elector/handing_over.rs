@@ -56,14 +56,11 @@ impl Elector {
 
     fn look_for_successor(&mut self) {
         self.ask_peers(ASK_WITHIN);
-        let peers: Vec<IpAddr> = self.peers().filter(|address| self.is_of_vips(*address)).collect();
-        let most = self.most_looked_for();
-        // Under a limit of frames a few of them at a time: whoever is ready over TCP and takes part is enough in the end.
-        let many = most < peers.len();
-        let first = if many { self.service.looks.wrapping_mul(most) % peers.len() } else { 0 };
-        self.service.looks = self.service.looks.wrapping_add(1);
+        let mut peers: Vec<IpAddr> = self.peers().filter(|address| self.is_of_vips(*address)).collect();
         self.service.looked_for.retain(|address, _| peers.contains(address));
-        for address in peers.iter().cycle().skip(first).take(most.min(peers.len())).copied() {
+        // Under a limit of frames a few of them at a time, by turns: whoever is ready over TCP and takes part is enough in the end.
+        peers.sort_by_key(|address| self.service.looked_for.get(address).copied());
+        for address in peers.into_iter().take(self.most_looked_for()) {
             let (to, sender) = (self.mac_of(address), self.own_sender());
             self.service.looked_for.insert(address, self.step.at.now);
             self.act(Action::Probe { address, to, sender });
@@ -163,12 +160,11 @@ impl Elector {
         let heard = |a: &IpAddr| self.segment.third_heard.get(a).is_some_and(|(at, _)| now.since(*at) <= HEARD_FRESH);
         let heard = |p: &Participant| p.addresses.iter().any(heard);
         // Of those that are not heard now, rather one that was not asked yet than one that did not answer.
-        let is_silent =
-            |(address, asked): (&IpAddr, &Time)| self.segment.third_heard.get(address).is_none_or(|(at, _)| at < asked);
-        let silent = |p: &Participant| {
-            let asked = p.addresses.iter().filter_map(|address| self.service.looked_for.get_key_value(address));
-            asked.into_iter().any(is_silent)
+        let is_silent = |address: &IpAddr| {
+            let unheard_since = |asked| self.segment.third_heard.get(address).is_none_or(|(at, _)| at < asked);
+            self.service.looked_for.get(address).is_some_and(unheard_since)
         };
+        let silent = |p: &Participant| p.addresses.iter().any(is_silent);
         let by_interface = |p: &Participant| p.addresses.iter().any(|address| healthy.contains(address));
         let well = |p: &Participant| if planted!(MatchesByInterface) { by_interface(p) } else { p.serves_at(healthy) };
         let all = self.lease.view()?.notes.participants.iter().filter(|(name, _)| **name != self.rules.node);

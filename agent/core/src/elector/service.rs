@@ -28,9 +28,7 @@ pub(super) struct Service {
     pub(super) not_taken: u32,
     /// How many looks in a row have found healthy API servers, and no participant that they belong to.
     pub(super) unnamed: u32,
-    /// How often peers were asked for then.
-    pub(super) looks: usize,
-    /// Who was asked for then, and when last: under a limit of frames a few of them each time.
+    /// Who was asked for at a look, and when last: under a limit of frames a few of them each time.
     pub(super) looked_for: BTreeMap<IpAddr, Time>,
 }
 
