@@ -13,7 +13,7 @@ use std::sync::Arc;
 use mooring_allocator_core::block::{Block, Family};
 use mooring_allocator_core::few::few;
 use mooring_allocator_core::names::{PoolKind, PoolRef};
-use mooring_allocator_core::pool::{Network, Plan, Standing};
+use mooring_allocator_core::pool::{Plan, Standing};
 
 use crate::configmap::Config;
 use crate::families::place;
@@ -65,12 +65,10 @@ impl Pool {
         self.known().is_some_and(allowed)
     }
 
-    /// Whether the pool is a namespace's and names a network. Services share the cluster's nodes: whoever may make pools in one
-    /// namespace must not give its Services what those of another have.
+    /// Whether the pool serves no Services: see [`mooring_allocator_core::pool::Network::serves_services`].
     #[must_use]
     pub fn is_apart(&self) -> bool {
-        let names_one = |plan: &Plan| matches!(plan.network, Network::Named(_));
-        !self.reference.kind.global() && self.known().is_some_and(names_one)
+        self.known().is_some_and(|plan| !plan.network.serves_services(self.reference.kind))
     }
 
     /// Why such a pool serves no Services.

@@ -219,25 +219,16 @@ impl Seen {
         }
     }
 
-    fn named_network(&self) -> Option<&String> {
-        match &self.spec {
+    /// The pool's network. A namespace's pool for Services is of the network of the cluster-wide pools: all Services have
+    /// the same nodes.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        let named = match &self.spec {
             Spec::Addresses(spec) => spec.network.as_ref(),
             Spec::Prefixes(spec) => spec.network.as_ref(),
             Spec::Metal3(..) | Spec::FloatingIps(..) => None,
             Spec::PhpIpam(spec) => spec.network.as_ref(),
-        }
-    }
-
-    /// Whether the pool names a network.
-    #[must_use]
-    pub fn names_a_network(&self) -> bool {
-        self.named_network().is_some()
-    }
-
-    /// The pool's network. A namespace's pool for Services is of the network of the cluster-wide pools: all Services have
-    /// the same nodes.
-    fn network(&self) -> Network {
-        let named = self.named_network();
+        };
         let for_services = self.annotation(words::SERVICE_DEFAULT) == Some("true")
             || self.annotation(words::SERVICE_CLASS).is_some_and(|class| !class.is_empty());
         match (named, self.meta.namespace.as_deref()) {

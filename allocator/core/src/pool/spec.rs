@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::names::PoolKind;
+
 /// The order in which free addresses are handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Strategy {
@@ -40,6 +42,13 @@ impl Network {
             (Self::Named(_), _) | (_, Self::Named(_)) | (Self::Namespace(_), Self::Namespace(_)) => self == other,
             (Self::Common, _) | (_, Self::Common) => true,
         }
+    }
+
+    /// Whether a pool of this kind and network may serve Services, which share the cluster's nodes: whoever may make pools in one namespace
+    /// must not give its Services, by a network of their own, what those of another have.
+    #[must_use]
+    pub const fn serves_services(&self, kind: PoolKind) -> bool {
+        kind.global() || !matches!(self, Self::Named(_))
     }
 }
 

@@ -235,10 +235,9 @@ impl Index {
         })
     }
 
-    /// Whether agents may advertise the pool's addresses. Of a namespace's pool that names a network they may not: whoever may make such
-    /// a pool and claims of it could have them advertise what another namespace's Service has.
+    /// Whether agents may advertise the pool's addresses.
     fn serves_services(&self, pool: &PoolRef) -> bool {
-        pool.kind.global() || self.pools.get(pool).is_none_or(|pool| !pool.seen.names_a_network())
+        self.pools.get(pool).is_none_or(|known| known.seen.network().serves_services(pool.kind))
     }
 
     fn adopt(&self, target: &Target, attempt: &Attempt) -> Prepared {
